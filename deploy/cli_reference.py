@@ -15,8 +15,12 @@ ENDINGS = {
 }
 """The meaning of each exit status."""
 
-_SETTINGS = {False: "Settings of the service", True: "Settings of the agent"}
-"""Headings for the options that are settings, of the service and of the agent."""
+_SETTINGS = {
+    "service": "Settings of the service",
+    "relay": "Settings of the relay",
+    "agent": "Settings of the agent",
+}
+"""Headings for the options that are settings, by the program that they configure."""
 
 
 def markdown() -> str:
@@ -55,21 +59,25 @@ def _lines() -> Iterator[str]:
     for command in COMMANDS:
         yield ""
         yield from _page(command)
-    for is_agents, title in _SETTINGS.items():
+    for program, title in _SETTINGS.items():
         yield ""
         yield f"## {title}"
         yield ""
         commands = [
-            each for each in COMMANDS if _takes_settings(each, is_agents=is_agents)
+            each for each in COMMANDS if each.more and _program_of(each) == program
         ]
         names = ", ".join(f"`forewarn {each.name}`" for each in commands)
-        yield f"These commands accept all of these options: {names}."
+        if len(commands) == 1:
+            yield f"{names} accepts all of these options."
+        else:
+            yield f"These commands accept all of these options: {names}."
         yield ""
         yield from _table(load(commands[0].more)())
 
 
-def _takes_settings(command: Command, *, is_agents: bool) -> bool:
-    return bool(command.more) and (command.path[0] == "agent") == is_agents
+def _program_of(command: Command) -> str:
+    """Return the program that the settings of a command configure."""
+    return command.path[0] if command.path[0] in _SETTINGS else "service"
 
 
 def _page(command: Command) -> Iterator[str]:
@@ -91,7 +99,7 @@ def _page(command: Command) -> Iterator[str]:
         yield f"Common options: {', '.join(shared)}."
         yield ""
     if command.more:
-        title = _SETTINGS[command.path[0] == "agent"]
+        title = _SETTINGS[_program_of(command)]
         anchor = title.lower().replace(" ", "-")
         yield f"Each setting is also an option: see [{title}](#{anchor})."
         yield ""

@@ -20,7 +20,7 @@ from forewarn.agent.locks.fleetlock import body_of
 from forewarn.agent.option_table import LOCK_KINDS
 from forewarn.agent.settings import load_settings
 from forewarn.agent.settings_model import USUAL_ALERTS
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.instants import MINUTE, parse_instant
 from forewarn.protocol.decoder import decode
 from forewarn.protocol.notices import Notice
@@ -150,7 +150,7 @@ def test_documented_json_matches_the_sent_json() -> None:
         event_id=notice().event_id,
         notice=notice(),
     )
-    assert json.loads(shown) == Told(vm="web_0", note=note).as_json(17)
+    assert json.loads(shown) == Notification(vm="web_0", note=note).as_json(17)
 
 
 def test_shown_worker_protocol_matches_the_code() -> None:

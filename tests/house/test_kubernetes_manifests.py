@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent.handlers.port import Ground
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.integrations.kubernetes import KIND
 from forewarn.agent.settings import load_settings
@@ -86,7 +86,9 @@ def live(cluster: Cluster, *, force: bool) -> None:
         handler = HandlerSettings(name=each.name, kind=each.kind, more=more)
         worker = KIND.make(
             handler,
-            Ground(shelf=Shelf(folder), environment=environment, clock=cluster.clock),
+            Ground(
+                records=RunRecords(folder), environment=environment, clock=cluster.clock
+            ),
         )
         assert worker.check() == []
         label = {"app": "web"}

@@ -8,7 +8,7 @@ import pytest
 from forewarn import chat
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.sinks import eventlog, journald, syslog, wording
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.wording import Severity
 from forewarn.instants import parse_instant
 from forewarn.protocol.decoder import decode
@@ -28,7 +28,7 @@ def rows(text: str, columns: int) -> list[list[str]]:
     return [row for row in cells if len(row) == columns]
 
 
-def example() -> Told:
+def example() -> Notification:
     """Return what the pages show: the announcement of the example's event."""
     raw = (ROOT / "examples" / "agent" / "events.json").read_bytes()
     notice = decode(raw).notices[0]
@@ -38,7 +38,7 @@ def example() -> Told:
         event_id=notice.event_id,
         notice=notice,
     )
-    return Told(vm="web_0", note=note)
+    return Notification(vm="web_0", note=note)
 
 
 def test_journald_ids_match_the_page() -> None:

@@ -155,7 +155,7 @@ class Agent(Life):
         return super().restart(settings)
 
     def _carry_out(self, command: object) -> None:
-        if isinstance(command, Run) and not command.is_again:
+        if isinstance(command, Run) and not command.resumes:
             self._judge_run(command)
         super()._carry_out(command)  # pyright: ignore[reportArgumentType]
 

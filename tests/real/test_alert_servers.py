@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.alerts.server import AlertServer, Found
+from forewarn.agent.alerts.server import AlertServer, AlertSummary
 from forewarn.agent.core.model import Stage
 from forewarn.agent.core.permits import GateAnswer
 from forewarn.agent.settings_model import GateSettings
@@ -145,7 +145,7 @@ class Servers:
         self._write(fires=fires)
         self.process.send_signal(signal.SIGHUP)
 
-    def found(self, **settings: Any) -> Found | None:
+    def found(self, **settings: Any) -> AlertSummary | None:
         """Return what a gate with these settings would see; None: no usable answer."""
         server = AlertServer(GateSettings(**settings), clock=SystemClock())
         try:

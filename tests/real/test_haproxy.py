@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.run_context import HandlerError, OverError, TimeUpError
+from forewarn.agent.handlers.run_context import HandlerError, RunEndedError, TimeUpError
 from forewarn.agent.integrations.haproxy.runtime import Runtime
 from tests.support.agents import free_port
 from tests.support.jobs import context, job_of, worker_of
@@ -88,7 +88,7 @@ class Real:
 
         def is_there() -> bool:
             assert self.process.poll() is None, (self.folder / "log").read_text()
-            with contextlib.suppress(HandlerError, OverError):
+            with contextlib.suppress(HandlerError, RunEndedError):
                 said = Runtime(self.master).ask("show proc", context())
                 return said.count(" worker ") >= workers and bool(self.states())
             return False
@@ -159,7 +159,7 @@ class Working:
         def run() -> None:
             try:
                 self.said = work()
-            except (HandlerError, OverError) as error:
+            except (HandlerError, RunEndedError) as error:
                 self.said = error
 
         self.thread = threading.Thread(target=run)

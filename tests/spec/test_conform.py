@@ -219,7 +219,7 @@ def test_watched_documents_are_judged_like_requested_ones() -> None:
 
         client = BentClient(HttpClient(url), bend)
         broken_checks = broken(findings_of(client, approve=False, polls=2, pause=go_on))
-    assert "'Completed'" in broken_checks["the status is one of two"]
+    assert "'Completed'" in broken_checks["EventStatus is Scheduled or Started"]
     array = broken_checks["Events is an array, empty without events"]
     assert "Events is None" in array
 

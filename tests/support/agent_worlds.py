@@ -10,7 +10,7 @@ import pytest
 from forewarn.agent import agent as main_loop
 from forewarn.agent.agent import Agent, Entry
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     AskPeers,
     Command,
     Consent,
@@ -29,9 +29,9 @@ from forewarn.agent.core.model import (
 from forewarn.agent.core.permits import (
     AskGate,
     GateAnswer,
-    GateSaid,
+    GateResponse,
     LockAnswer,
-    LockSaid,
+    LockResponse,
     ReleaseLock,
     TakeLock,
 )
@@ -126,7 +126,7 @@ class Machine:
     killed: int = 0
     """Programs that went down with the VM while they ran."""
 
-    def ask_lock(self, asked: TakeLock | ReleaseLock) -> LockSaid:
+    def ask_lock(self, asked: TakeLock | ReleaseLock) -> LockResponse:
         """Answer as a lock that has one slot."""
         self.lock_asked.append(asked)
         answer = LockAnswer.RELEASED
@@ -137,7 +137,7 @@ class Machine:
         else:
             answer = LockAnswer.TAKEN
             self.lock_holders.add(asked.holder)
-        return LockSaid(number=asked.number, answer=answer)
+        return LockResponse(number=asked.number, answer=answer)
 
     def pass_time(self, duration: Micros) -> None:
         """Let time pass: programs end, and what was approved starts and goes."""
@@ -174,10 +174,10 @@ class Hands:
 
     def start(self, run: Run) -> None:
         machine = self._machine
-        if run.is_again and run.run_id not in machine.programs:
+        if run.resumes and run.run_id not in machine.programs:
             self._inbox.put(Finished(run_id=run.run_id, state=StepState.LOST))
             return
-        if not run.is_again:
+        if not run.resumes:
             assert run.run_id not in machine.programs, "begun twice"
             event_id = run.task.event_id if run.task else ""
             machine.begun.append((run.phase, run.handler, event_id))
@@ -214,7 +214,7 @@ class Voice:
 
     def approve(self, send: Send) -> None:
         self._machine.approvals.append(send.event_id)
-        self._inbox.put(Answered(event_id=send.event_id, consent=Consent.GIVEN))
+        self._inbox.put(ApprovalResult(event_id=send.event_id, consent=Consent.GIVEN))
 
     def ask(self, asked: AskPeers) -> None:
         self.asked.append(asked)
@@ -223,7 +223,7 @@ class Voice:
         self._inbox.put(self._machine.ask_lock(asked))
 
     def ask_gate(self, asked: AskGate) -> None:
-        self._inbox.put(GateSaid(number=asked.number, answer=GateAnswer.CLEAR))
+        self._inbox.put(GateResponse(number=asked.number, answer=GateAnswer.CLEAR))
 
 
 class Worker:

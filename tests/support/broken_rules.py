@@ -228,7 +228,7 @@ BROKEN: dict[str, list[tuple[Told, str]]] = {
         (lambda: Story().show(event(Resources=["a", "a"])), "not an array of dist"),
         (lambda: Story().show(event(Resources=["/a/b"])), "not the name of a VM"),
     ],
-    "the status is one of two": [
+    "EventStatus is Scheduled or Started": [
         (lambda: life_with("Completed"), "EventStatus is 'Completed'"),
     ],
     "NotBefore of a Scheduled event is RFC 1123": [
@@ -256,10 +256,10 @@ BROKEN: dict[str, list[tuple[Told, str]]] = {
         ),
         (lambda: Story().show(event(status="Started", NotBefore=None)), "is None"),
     ],
-    "the source is one of two": [
+    "EventSource is Platform or User": [
         (lambda: Story().show(event(EventSource="Azure")), "EventSource is 'Azure'"),
     ],
-    "the description is a text": [
+    "the description is a string": [
         (lambda: Story().show(event(Description=None)), "Description is None"),
     ],
     "the duration is whole seconds": [

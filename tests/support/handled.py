@@ -7,11 +7,11 @@ from typing import Any
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.port import Ground, Job
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.handlers.run_context import (
     HandlerError,
-    OverError,
     RunContext,
+    RunEndedError,
     context_for,
 )
 from forewarn.agent.integrations.registry import handler_kind
@@ -59,7 +59,7 @@ class Handled:
         file.write_text(f'[[handler]]\nname = "it"\nkind = "{kind}"\n{settings}\n')
         (self.settings,) = load_settings(file=str(file), environ={}, flags={}).handlers
         self._ground = Ground(
-            shelf=Shelf(folder / "runs"),
+            records=RunRecords(folder / "runs"),
             environment=environment,
             clock=self.clock,
             memos=str(folder / "memos"),
@@ -90,7 +90,7 @@ class Handled:
         """Return the sentence of a run that fails."""
         try:
             failure = getattr(self, phase)(seconds)
-        except (HandlerError, OverError) as error:
+        except (HandlerError, RunEndedError) as error:
             return error.message
         raise AssertionError(f"it did not fail: {failure}")
 

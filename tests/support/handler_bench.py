@@ -1,5 +1,4 @@
-"""A handler runner without an agent, with a directory for its records, and its
-reports."""
+"""A runner of handlers by itself, with the records of its runs, and its reports."""
 
 import queue
 from pathlib import Path
@@ -7,7 +6,7 @@ from typing import Any
 
 from forewarn.agent.core.model import Finished, Phase, Run
 from forewarn.agent.handlers.exec import ExecWorker
-from forewarn.agent.handlers.making import shelf_beside
+from forewarn.agent.handlers.making import records_next_to
 from forewarn.agent.handlers.port import Ground, Worker
 from forewarn.agent.handlers.runner import Runner
 from forewarn.agent.settings_model import HandlerSettings
@@ -25,7 +24,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.shelf = shelf_beside(folder / "agent.db")
+        self.records = records_next_to(folder / "agent.db")
         self.inbox: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         self.workers: dict[str, Worker] = {}
         self.runner = Runner(
@@ -33,7 +32,7 @@ class Bench:
             finish=self.inbox.put,
             vm=lambda: "web_1",
             clock=CLOCK,
-            shelf=self.shelf,
+            records=self.records,
         )
 
     def add(self, script: str, **more: object) -> None:
@@ -45,7 +44,7 @@ class Bench:
 
     def worker(self, **settings: Any) -> ExecWorker:
         """Return a worker of handler `h`."""
-        ground = Ground(shelf=self.shelf, environment=ENVIRONMENT, clock=CLOCK)
+        ground = Ground(records=self.records, environment=ENVIRONMENT, clock=CLOCK)
         return ExecWorker(HandlerSettings(name="h", kind="exec", **settings), ground)
 
     def run(
@@ -54,7 +53,7 @@ class Bench:
         run_id: str = "r1",
         seconds: float = PATIENCE_SECONDS,
         grace: float = PATIENCE_SECONDS,
-        is_again: bool = False,
+        resumes: bool = False,
     ) -> Run:
         now = CLOCK.now()
         stop_at = now + round(seconds * SECOND)
@@ -66,7 +65,7 @@ class Bench:
             task=task_of("E1"),
             stop_at=stop_at,
             kill_at=stop_at + round(grace * SECOND),
-            is_again=is_again,
+            resumes=resumes,
         )
         self.runner.start(run)
         return run

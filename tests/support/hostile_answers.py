@@ -1,7 +1,7 @@
-"""A server between an agent and a fake that answers some requests itself, and wrongly.
+"""A proxy in front of a fake server, which answers some requests itself with invalid data.
 
-A request with such an answer does not reach the fake: a login page with status 200,
-nothing at all, JSON of another kind. Everything else is passed on as it is.
+The data is, for example, a login page with status 200, an empty body, or JSON of another
+kind. The fake does not get these requests. The proxy forwards all others unchanged.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from tests.support.loopback import Quiet, answering
 
 
 @dataclass(frozen=True, slots=True)
-class Lie:
-    """One wrong answer."""
+class InvalidAnswer:
+    """One invalid answer."""
 
     body: bytes
     status: int = 200
@@ -25,45 +25,47 @@ class Lie:
 
 _PAGE = b"<html><body>Sign in</body></html>"
 
-LIES = {
-    "page": Lie(_PAGE, content_type="text/html"),
-    "nothing": Lie(b""),
-    "null": Lie(b"null"),
-    "list": Lie(b"[]"),
-    "list of null": Lie(b"[null]"),
-    "cut off": Lie(b'{"kind": "Node", "metadata": {"na'),
-    "status": Lie(b'{"kind": "Status", "apiVersion": "v1", "status": "Failure"}'),
-    "page with 404": Lie(_PAGE, status=404, content_type="text/html"),
+INVALID_ANSWERS = {
+    "page": InvalidAnswer(_PAGE, content_type="text/html"),
+    "nothing": InvalidAnswer(b""),
+    "null": InvalidAnswer(b"null"),
+    "list": InvalidAnswer(b"[]"),
+    "list of null": InvalidAnswer(b"[null]"),
+    "cut off": InvalidAnswer(b'{"kind": "Node", "metadata": {"na'),
+    "status": InvalidAnswer(
+        b'{"kind": "Status", "apiVersion": "v1", "status": "Failure"}'
+    ),
+    "page with 404": InvalidAnswer(_PAGE, status=404, content_type="text/html"),
 }
-"""Invalid responses, by the error in them."""
+"""Invalid answers by the name of their defect."""
 
 
 @dataclass(slots=True)
-class Liar:
-    """Passes on so many requests, and lies about those that follow."""
+class HostileProxy:
+    """Forwards a number of requests, and then answers some with invalid data."""
 
     upstream: str = ""
     url: str = ""
-    lie: Lie | None = None
-    honest: int = 0
-    """The number of requests that the fake answers before it lies."""
-    lies: int = 0
-    """The number of lies that follow."""
-    told: int = 0
-    """The number of lies so far."""
+    invalid: InvalidAnswer | None = None
+    forwarded_first: int = 0
+    """Number of requests to forward before the first invalid answer."""
+    invalid_max: int = 0
+    """Maximum number of invalid answers after that."""
+    invalid_sent: int = 0
+    """Number of invalid answers that it has sent."""
 
-    def next_lie(self) -> Lie | None:
-        """Return what the next request is answered; None: the truth."""
-        if self.lie is None or self.honest > 0:
-            self.honest -= 1
+    def next_invalid(self) -> InvalidAnswer | None:
+        """Return the invalid answer to the next request; None: forward the request."""
+        if self.invalid is None or self.forwarded_first > 0:
+            self.forwarded_first -= 1
             return None
-        if self.told >= self.lies:
+        if self.invalid_sent >= self.invalid_max:
             return None
-        self.told += 1
-        return self.lie
+        self.invalid_sent += 1
+        return self.invalid
 
-    def pass_on(self, request: BaseHTTPRequestHandler, body: bytes) -> Lie:
-        """Return what the fake answers."""
+    def forward(self, request: BaseHTTPRequestHandler, body: bytes) -> InvalidAnswer:
+        """Return the answer of the fake."""
         parts = urlsplit(self.upstream)
         assert parts.hostname is not None
         wire = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
@@ -72,20 +74,20 @@ class Liar:
             wire.request(request.command, request.path, body, headers)
             answer = wire.getresponse()
             kind = answer.headers.get("Content-Type", "application/json")
-            return Lie(answer.read(), status=answer.status, content_type=kind)
+            return InvalidAnswer(answer.read(), status=answer.status, content_type=kind)
 
 
 @contextlib.contextmanager
-def lying(upstream: str) -> Generator[Liar]:
-    """Listen on loopback, before a fake, until the end of the context."""
-    liar = Liar(upstream)
+def hostile_proxy(upstream: str) -> Generator[HostileProxy]:
+    """Serve a proxy in front of a fake on loopback until the end of the context."""
+    proxy = HostileProxy(upstream)
 
     class Answers(Quiet, BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _do(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer = liar.next_lie() or liar.pass_on(self, body)
+            answer = proxy.next_invalid() or proxy.forward(self, body)
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))
@@ -95,5 +97,5 @@ def lying(upstream: str) -> Generator[Liar]:
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do  # noqa: N815
 
     with answering(Answers) as port:
-        liar.url = f"http://127.0.0.1:{port}"
-        yield liar
+        proxy.url = f"http://127.0.0.1:{port}"
+        yield proxy

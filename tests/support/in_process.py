@@ -42,24 +42,24 @@ class InProcess(Commands):
 
     def run(
         self,
-        arguments: Sequence[str],
+        command: Sequence[str],
         context: RunContext,
         *,
         seconds: float = COMMAND_SECONDS,
     ) -> Output:
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise context.over(f"running {' '.join(arguments)}")
-        command = self.programs[arguments[0]](list(arguments[1:]))
+            raise context.over(f"running {' '.join(command)}")
+        program = self.programs[command[0]](list(command[1:]))
         try:
-            status = command.run()
+            status = program.run()
         except TimeoutError:
             self._spend(seconds)
             if context.remaining() <= 0:
-                raise context.over(f"running {' '.join(arguments)}") from None
-            raise HandlerError(f"{' '.join(arguments)}: no answer") from None
+                raise context.over(f"running {' '.join(command)}") from None
+            raise HandlerError(f"{' '.join(command)}: no answer") from None
         self._spend(CALL_SECONDS)
-        return Output(status=status, out=command.out, err=command.err)
+        return Output(status=status, out=program.out, err=program.err)
 
     def _spend(self, seconds: float) -> None:
         self.clock.advance_to(self.clock.now() + round(seconds * SECOND))

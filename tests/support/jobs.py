@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.making import memos_beside, shelf_beside
+from forewarn.agent.handlers.making import memos_beside, records_next_to
 from forewarn.agent.handlers.port import Ground, Job, Worker
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations import registry
@@ -35,7 +35,7 @@ def worker_of(kind: str, folder: Path, **more: Any) -> Worker:
     assert found is not None, kind
     state = folder / "agent.db"
     ground = Ground(
-        shelf=shelf_beside(state),
+        records=records_next_to(state),
         environment={},
         clock=CLOCK,
         memos=memos_beside(state),

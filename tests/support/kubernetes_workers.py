@@ -6,7 +6,7 @@ from typing import Any
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.port import Ground, Job, Result, Worker
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.integrations.kubernetes import KIND, KubernetesWorker
 from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock, VirtualClock
@@ -51,7 +51,9 @@ def make_worker(
     keys = {"kubeconfig": str(file), **more}
     settings = HandlerSettings(name=name, kind="kubernetes", more=keys)
     ground = Ground(
-        shelf=Shelf(folder / "runs"), environment={"NODE_NAME": NODE}, clock=clock
+        records=RunRecords(folder / "runs"),
+        environment={"NODE_NAME": NODE},
+        clock=clock,
     )
     made = KIND.make(settings, ground)
     assert isinstance(made, KubernetesWorker)

@@ -1,7 +1,7 @@
 """Notes as receivers get them."""
 
 from forewarn.agent.core.model import Note, NoteKind, StepState
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.instants import parse_instant
 from forewarn.protocol.notices import Notice
 
@@ -28,7 +28,7 @@ def told_of(
     handler: str = "",
     ended: StepState | None = None,
     notice: Notice | None = REBOOT,
-) -> Told:
+) -> Notification:
     """Return a note about a reboot, or about no event."""
     note = Note(
         at=AT,
@@ -39,4 +39,4 @@ def told_of(
         ended=ended,
         notice=notice,
     )
-    return Told(vm=vm, note=note)
+    return Notification(vm=vm, note=note)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.http import Request
 from forewarn.sim.deviations import RULES, Deviation
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner
@@ -17,31 +17,32 @@ from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from tests.support.worlds import live_events
 
-Deed: TypeAlias = Callable[[SimServer], object]
+ClientAction: TypeAlias = Callable[[SimServer], object]
+"""One action of a client, such as a poll or an approval."""
 
 
 def scenario(text: str, *, name: str = "mine") -> Scenario:
-    """Return the scenario in a text."""
+    """Return the scenario that the TOML string describes."""
     return read_scenario(text, file=f"{name}.toml")
 
 
-class Doer:
-    """A client that does one thing after another, each at its second."""
+class ScriptedClient:
+    """A client with a list of actions, each at a number of seconds after the start."""
 
-    def __init__(self, stage: SimServer, deeds: dict[int, Deed]) -> None:
+    def __init__(self, stage: SimServer, actions: dict[int, ClientAction]) -> None:
         self._stage = stage
         self._began = stage.engine.now
-        self._deeds = sorted(deeds.items())
+        self._actions = sorted(actions.items())
 
     def next_at(self) -> Micros | None:
-        return self._began + self._deeds[0][0] * SECOND if self._deeds else None
+        return self._began + self._actions[0][0] * SECOND if self._actions else None
 
     def act(self) -> None:
         while (at := self.next_at()) is not None and at <= self._stage.engine.now:
-            self._deeds.pop(0)[1](self._stage)
+            self._actions.pop(0)[1](self._stage)
 
 
-def approve(vm: str, place: int = 0) -> Deed:
+def approve(vm: str, place: int = 0) -> ClientAction:
     def act(stage: SimServer) -> object:
         event_id = live_events(stage.engine)[place].event_id
         return VirtualClient(stage, vm).approve(event_id)
@@ -51,12 +52,12 @@ def approve(vm: str, place: int = 0) -> Deed:
 
 def run(
     *scenarios: Scenario,
-    deeds: dict[int, Deed] | None = None,
+    actions: dict[int, ClientAction] | None = None,
     speed: float = 1.0,
-    told: list[str] | None = None,
+    log: list[str] | None = None,
     expected: Expected = Expected.SCENARIO,
     asked: Sequence[str] = ("web_0",),
-    before: Sequence[Deed] = (),
+    before: Sequence[ClientAction] = (),
 ) -> list[Result]:
     """Run scenarios together on a virtual clock, where some VMs have asked once.
 
@@ -67,11 +68,11 @@ def run(
         stage = virtual_stage(setup_for(scenarios, speed=speed))
         for vm in asked:
             VirtualClient(stage, vm).get()
-        for deed in before:
-            deed(stage)
+        for action in before:
+            action(stage)
         stage.turn(SECOND if before else 0)
-        time = VirtualTime(stage, actors=[Doer(stage, deeds or {})])
-        tell = (told if told is not None else []).append
+        time = VirtualTime(stage, actors=[ScriptedClient(stage, actions or {})])
+        tell = (log if log is not None else []).append
         runner = Runner(stage, time, tell=tell, expected=expected)
         results = await runner.run_together(scenarios)
         await stage.end()
@@ -88,7 +89,7 @@ def one(
     expectation: str,
     *,
     step: str = 'maintain = "h0"\nimpact = "freeze"',
-    deeds: dict[int, Deed] | None = None,
+    actions: dict[int, ClientAction] | None = None,
     fleet: str = "",
     more: str = "",
     asked: Sequence[str] = ("web_0",),
@@ -97,19 +98,19 @@ def one(
     text = (
         f"{fleet}\n[[step]]\n{step}\n{more}\n[[step]]\nexpect = {{ {expectation} }}\n"
     )
-    [result] = run(scenario(text), deeds=deeds, asked=asked)
+    [result] = run(scenario(text), actions=actions, asked=asked)
     return sentences(result)[0]
 
 
 def asks(
     *seconds: int, fault: str = "", deviations: Sequence[str] = ()
-) -> dict[int, Deed]:
+) -> dict[int, ClientAction]:
     """Return actions that add polls of web_0 to the journal at these seconds."""
 
     def note(stage: SimServer) -> None:
         path = "/metadata/scheduledevents"
         stage.journal.add(
-            Seen(
+            JournalEntry(
                 number=stage.journal.last + 1,
                 at=stage.engine.now,
                 vm="web_0",

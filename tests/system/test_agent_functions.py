@@ -71,7 +71,7 @@ def worker(
         recover=recover,
         check=check,
     )
-    ground = Ground(shelf=bench.shelf, environment=ENVIRONMENT, clock=CLOCK)
+    ground = Ground(records=bench.records, environment=ENVIRONMENT, clock=CLOCK)
     bench.workers.update(make_workers([settings], ground))
     return bench.workers["h"]
 

@@ -43,7 +43,7 @@ def is_gone(pid: int) -> bool:
 def test_program_receives_the_event(bench: Bench) -> None:
     done = bench.result("cat; echo; env; echo the end")
     assert done == Finished(run_id="r1", state=StepState.DONE, detail="the end")
-    event, *lines = bench.shelf.folder("r1").output().splitlines()
+    event, *lines = bench.records.directory("r1").output().splitlines()
     assert json.loads(event) == {
         "EventId": "E1",
         "EventStatus": "Scheduled",
@@ -140,7 +140,9 @@ def test_program_with_a_shortened_deadline_times_out(
     """NotBefore has come nearer while it worked."""
     bench.add("sleep 100")
     run = bench.run()
-    eventually(bench.shelf.folder(run.run_id).claimed, lambda claim: claim is not None)
+    eventually(
+        bench.records.directory(run.run_id).claimed, lambda claim: claim is not None
+    )
     now = CLOCK.now()
     bench.runner.tighten(
         Tighten(run_id=run.run_id, stop_at=now + SECOND, kill_at=now + 2 * SECOND)
@@ -204,7 +206,7 @@ def test_start_and_end_of_a_long_output_are_kept(bench: Bench) -> None:
         " head -c 300000 /dev/zero | tr '\\0' 'y'; echo; echo last"
     )
     assert done.detail == "last"
-    output = bench.shelf.folder("r1").output()
+    output = bench.records.directory("r1").output()
     assert output.startswith("first\nxxx")
     assert output.endswith("y\nlast\n")
     assert "[…]" in output
@@ -214,7 +216,7 @@ def test_start_and_end_of_a_long_output_are_kept(bench: Bench) -> None:
 
 def on_disk(bench: Bench) -> int:
     """Return how many bytes a run has left behind."""
-    folder = Path(bench.shelf.folder("r1").path)
+    folder = Path(bench.records.directory("r1").path)
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
@@ -229,7 +231,7 @@ def test_only_the_latest_records_are_kept(bench: Bench) -> None:
         bench.run(run_id=f"r{number}")
         bench.end()
     eventually(
-        lambda: len(list(Path(bench.shelf.folder("x").path).parent.iterdir())),
+        lambda: len(list(Path(bench.records.directory("x").path).parent.iterdir())),
         lambda count: count <= RUNS_KEPT,
     )
 
@@ -237,7 +239,7 @@ def test_only_the_latest_records_are_kept(bench: Bench) -> None:
 def test_handler_removed_from_the_settings_fails_or_is_lost(bench: Bench) -> None:
     bench.run()
     assert bench.end().state is StepState.FAILED
-    bench.run(is_again=True)
+    bench.run(resumes=True)
     assert bench.end().state is StepState.LOST
 
 
@@ -246,7 +248,7 @@ def test_a_bug_in_a_handler_is_a_failure(bench: Bench) -> None:
         def prepare(self, job: Job, context: RunContext) -> Result:
             raise ZeroDivisionError("oh")
 
-    ground = Ground(shelf=bench.shelf, environment=ENVIRONMENT, clock=CLOCK)
+    ground = Ground(records=bench.records, environment=ENVIRONMENT, clock=CLOCK)
     bench.workers["h"] = Broken(HandlerSettings(name="h", kind="exec"), ground)
     bench.run()
     assert bench.end() == Finished(
@@ -303,7 +305,7 @@ class TestAfterKill9:
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
         assert not is_gone(int(bench.saw("self")))
         bench.add("exit 99")
-        bench.run(is_again=True)
+        bench.run(resumes=True)
         go.touch()
         assert bench.end() == Finished(
             run_id="r1", state=StepState.FAILED, detail="exit status 4: done"
@@ -312,10 +314,10 @@ class TestAfterKill9:
     def test_result_of_a_program_that_has_ended_is_used(self, bench: Bench) -> None:
         script = f"echo $$ >{bench.folder}/self; echo fine"
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
-        status = Path(bench.shelf.folder("r1").path) / "status"
+        status = Path(bench.records.directory("r1").path) / "status"
         eventually(status.exists, bool)
         bench.add("exit 99")
-        bench.run(is_again=True)
+        bench.run(resumes=True)
         assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
 
     def test_output_written_without_the_agent_is_truncated(self, bench: Bench) -> None:
@@ -326,11 +328,11 @@ class TestAfterKill9:
         )
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
         go.touch()
-        status = Path(bench.shelf.folder("r1").path) / "status"
+        status = Path(bench.records.directory("r1").path) / "status"
         eventually(status.exists, bool)
         assert on_disk(bench) > 3_000_000
         bench.add("exit 99")
-        bench.run(is_again=True)
+        bench.run(resumes=True)
         assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
         assert on_disk(bench) < 100_000
 
@@ -338,7 +340,7 @@ class TestAfterKill9:
         script = f"echo $$ >{bench.folder}/self; exec sleep 60"
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
         bench.add("exit 99")
-        bench.run(is_again=True, seconds=0.2, grace=1)
+        bench.run(resumes=True, seconds=0.2, grace=1)
         assert bench.end().state is StepState.FAILED
         eventually(lambda: is_gone(int(bench.saw("self"))), bool)
 
@@ -348,32 +350,32 @@ class TestAfterKill9:
         os.killpg(int(bench.saw("wrapper")), signal.SIGKILL)
         eventually(lambda: is_gone(int(bench.saw("wrapper"))), bool)
         bench.add("exit 99")
-        bench.run(is_again=True)
+        bench.run(resumes=True)
         assert bench.end().state is StepState.LOST
 
     def test_process_with_a_reused_id_is_not_mistaken_for_the_program(
         self, bench: Bench
     ) -> None:
-        folder = bench.shelf.folder("r1")
+        folder = bench.records.directory("r1")
         folder.make(b"{}")
         stat = Path("/proc/self/stat").read_text().strip()
         fields = stat.split(" ")
         fields[21] = "12345"  # it began at another time
         (Path(folder.path) / "claim").write_text(f"{os.getpid()}\n{' '.join(fields)}\n")
         bench.add("exit 99")
-        bench.run(is_again=True)
+        bench.run(resumes=True)
         assert bench.end().state is StepState.LOST
 
     def test_program_that_never_started_is_not_started_later(
         self, bench: Bench
     ) -> None:
-        folder = bench.shelf.folder("r1")
+        folder = bench.records.directory("r1")
         bench.add(f"echo ran >{bench.folder}/ran")
-        bench.run(is_again=True)
+        bench.run(resumes=True)
         assert bench.end().state is StepState.LOST
         # The agent died between making the folder and starting the wrapper.
         folder.make(b"{}")
-        bench.run(is_again=True)
+        bench.run(resumes=True)
         assert bench.end().state is StepState.LOST
         # The wrapper comes late.
         from forewarn.agent.handlers import process  # noqa: PLC0415
@@ -477,9 +479,9 @@ def test_program_runs_without_space_for_its_record(
 ) -> None:
     spare = bench.folder / "spare"
     spare.mkdir()
-    monkeypatch.setattr(records, "SPARE_PLACES", ("/nowhere", str(spare)))
+    monkeypatch.setattr(records, "SPARE_DIRECTORIES", ("/nowhere", str(spare)))
     # A file instead of the directory simulates a full or read-only disk.
-    Path(bench.shelf.folder("r1").path).parent.write_text("in the way")
+    Path(bench.records.directory("r1").path).parent.write_text("in the way")
     done = bench.result("cat >/dev/null; echo $FOREWARN_PHASE; exit 0")
     assert done == Finished(run_id="r1", state=StepState.DONE, detail="prepare")
     failed = bench.result("exit 3")
@@ -488,6 +490,6 @@ def test_program_runs_without_space_for_its_record(
 
 
 def test_result_is_known_even_if_it_could_not_be_saved(bench: Bench) -> None:
-    folder = bench.shelf.folder("r1").path
+    folder = bench.records.directory("r1").path
     done = bench.result(f"mkdir {folder}/status; echo all well")
     assert done == Finished(run_id="r1", state=StepState.DONE, detail="all well")

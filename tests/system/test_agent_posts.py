@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.agent.core.model import Memory, NoteKind, Phase
 from forewarn.agent.handlers import webhook
-from forewarn.agent.handlers.making import make_workers, shelf_beside
+from forewarn.agent.handlers.making import make_workers, records_next_to
 from forewarn.agent.handlers.port import Ground, Job, Worker
 from forewarn.agent.handlers.run_context import (
     HandlerError,
@@ -54,7 +54,8 @@ def worker(receiver: Receiver, folder: Path, **more: object) -> Worker:
         prepare=(f"{receiver.url}/drain/{{vm}}?why={{type}}",),
         recover=(f"{receiver.url}/undrain",),
     )
-    ground = Ground(shelf=shelf_beside(folder / "a.db"), environment={}, clock=CLOCK)
+    records = records_next_to(folder / "a.db")
+    ground = Ground(records=records, environment={}, clock=CLOCK)
     workers = make_workers([replace(settings, **more)], ground)
     return workers["lb"]
 

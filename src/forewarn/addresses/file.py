@@ -73,13 +73,13 @@ def _addresses(option: Option, value: object) -> tuple[str, ...]:
         except ValueError:
             address = _ANY
         if address.is_multicast or address == _ANY:
-            raise ValueError(f"must be {option.form.told}")
+            raise ValueError(f"must be {option.form.expected}")
         addresses.append(str(address))
     return tuple(dict.fromkeys(addresses))
 
 
-_INTERFACES = Form(told="a text", read=_interface)
-_LISTEN = Option(form=Form(told="a text", read=_listener))
+_INTERFACES = Form(expected="a string", read=_interface)
+_LISTEN = Option(form=Form(expected="a string", read=_listener))
 
 _ROOT = {
     "way": Option(form=Forms.WORD, words=tuple(way.value for way in Way)),
@@ -94,11 +94,11 @@ _PORT = {
     "bridge": Option(form=_INTERFACES, may_be_empty=True),
     "address": Option(
         form=Form(
-            told='an IPv4 address such as "192.0.2.4", or a list', read=_addresses
+            expected='an IPv4 address such as "192.0.2.4", or a list', read=_addresses
         ),
         may_be_empty=True,
     ),
-    "mac": Option(form=Form(told="a text", read=_mac), may_be_empty=True),
+    "mac": Option(form=Form(expected="a string", read=_mac), may_be_empty=True),
     "listen": _LISTEN,
 }
 

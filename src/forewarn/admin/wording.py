@@ -34,7 +34,7 @@ _SENTENCES: Mapping[str, Callable[[Details], str]] = {
         f"must have at most {_plural(d['max_length'], 'character')}"
     ),
     "string_pattern_mismatch": lambda d: f"must match {d['pattern']}",
-    "string_type": lambda _: "must be a text",
+    "string_type": lambda _: "must be a string",
     "list_type": lambda _: "must be a list",
     "int_type": lambda _: "must be a whole number",
     "int_parsing": lambda _: "must be a whole number",

@@ -29,7 +29,7 @@ from typing import Any, Union
 
 from forewarn.agent.core import decide
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     Command,
     Decision,
     Finished,
@@ -40,7 +40,7 @@ from forewarn.agent.core.model import (
     Ordered,
     StepState,
 )
-from forewarn.agent.core.permits import GateSaid, LockSaid
+from forewarn.agent.core.permits import GateResponse, LockResponse
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.foreign import told
 from forewarn.agent.journal.port import Journal, JournalError
@@ -162,11 +162,11 @@ class Agent:
             due = (self.status.wake - self._clock.now()) / SECOND
             timeout = min(timeout, max(0.0, due))
         try:
-            given = self._inbox.get(timeout=timeout)
-            while given is not None:
-                if not isinstance(given, Wake):
-                    inputs.append(_shown(given))
-                given = self._inbox.get_nowait()
+            input_ = self._inbox.get(timeout=timeout)
+            while input_ is not None:
+                if not isinstance(input_, Wake):
+                    inputs.append(_shown(input_))
+                input_ = self._inbox.get_nowait()
         except queue.Empty:
             return inputs, False
         return inputs, True
@@ -224,15 +224,15 @@ class Agent:
         self.status = replace(self.status, journal_fault=error.message)
 
 
-def _shown(given: Input) -> Input:
+def _shown(input_: Input) -> Input:
     """Return an input whose detail can be shown, stored and sent.
 
     All text from servers, handlers and programs enters the loop here. Secrets and
     control characters are removed, and the length is limited.
     """
-    if isinstance(given, (Finished, Answered, LockSaid, GateSaid)):
-        return replace(given, detail=told(given.detail))
-    return given
+    if isinstance(input_, (Finished, ApprovalResult, LockResponse, GateResponse)):
+        return replace(input_, detail=told(input_.detail))
+    return input_
 
 
 def tell(note: Note) -> None:

@@ -350,5 +350,5 @@ def keys_of(array: str, word: object) -> Mapping[str, Option]:
 
 def has_kind(array: str, kind: object) -> bool:
     """Return whether a table's kind exists, if the array has kinds."""
-    words = {"handler": HANDLER_KINDS, "notify": NOTIFY_KINDS}.get(array)
-    return words is None or kind in words
+    kinds = {"handler": HANDLER_KINDS, "notify": NOTIFY_KINDS}.get(array)
+    return kinds is None or kind in kinds

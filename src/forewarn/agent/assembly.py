@@ -35,9 +35,9 @@ from forewarn.agent.core.polling import WAIT, Pace
 from forewarn.agent.core.recovering import missing_handlers
 from forewarn.agent.dry import DryRun
 from forewarn.agent.endpoint_lock import EndpointLock, place_of
-from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_beside
+from forewarn.agent.handlers.making import make_workers, memos_beside, records_next_to
 from forewarn.agent.handlers.port import Ground
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.handlers.runner import Runner
 from forewarn.agent.handlers.secret import SecretError, read_token
 from forewarn.agent.journal.opening import Opened, boot_id, can_be_opened, open_journal
@@ -51,7 +51,7 @@ from forewarn.agent.outbound import Sender, asker_of_gate, asker_of_lock, peers_
 from forewarn.agent.renewing import Renewal
 from forewarn.agent.settings_model import AUTO, PeerSettings, Settings
 from forewarn.agent.watcher import Watched, Watcher, renamed
-from forewarn.agent.wire.dhcp import Heard
+from forewarn.agent.wire.dhcp import SearchResult
 from forewarn.agent.wire.discovery import (
     DEFAULT,
     Discovery,
@@ -118,13 +118,15 @@ class Parts:
         try:
             self._place = place_of(settings)
             name = settings.watch.vm_name
-            shelf = (
-                None if settings.watch.dry_run else shelf_beside(settings.watch.state)
+            records = (
+                None
+                if settings.watch.dry_run
+                else records_next_to(settings.watch.state)
             )
             self.agent = Agent(
                 settings.policy,
                 journal=self._opened.journal,
-                dispatch=self._dispatch(environ, clock, shelf),
+                dispatch=self._dispatch(environ, clock, records),
                 clock=clock,
                 inbox=self._inbox,
                 on_notes=self._noted,
@@ -222,22 +224,22 @@ class Parts:
             self._place.release()
 
     def _dispatch(
-        self, environ: Mapping[str, str], clock: Clock, shelf: Shelf | None
+        self, environ: Mapping[str, str], clock: Clock, records: RunRecords | None
     ) -> Dispatch:
         settings, tell = self._settings, self._inbox.put
         ask = asker_of_gate(settings, clock, tell)
         ask_gate: Dispatch = {AskGate: ask} if ask else {}
-        if shelf is None:
+        if records is None:
             return {**DryRun(tell).dispatch, **ask_gate}
         runner = Runner(
             make_workers(settings.handlers, ground_of(settings, environ, clock)),
             finish=tell,
             vm=lambda: self.agent.status.memory.name,
             clock=clock,
-            shelf=shelf,
+            records=records,
         )
         approve = partial(self._endpoint.approve, timeout=settings.watch.timeout)
-        found: dict[type[Command], Callable[[Any], None]] = {
+        senders: dict[type[Command], Callable[[Any], None]] = {
             Run: runner.start,
             Stop: runner.stop,
             Tighten: runner.tighten,
@@ -246,10 +248,10 @@ class Parts:
         }
         if settings.policy.has_peers:
             token = token_in(settings, settings.peers)
-            found[AskPeers] = peers_of(settings, token, clock, tell).ask
+            senders[AskPeers] = peers_of(settings, token, clock, tell).ask
         if ask_lock := asker_of_lock(settings, environ, clock, tell):
-            found[TakeLock] = found[ReleaseLock] = ask_lock
-        return found
+            senders[TakeLock] = senders[ReleaseLock] = ask_lock
+        return senders
 
     def _noted(self, notes: Sequence[Note]) -> None:
         self.metrics.decided(self.agent.status.memory, notes)
@@ -280,21 +282,21 @@ class Parts:
         return self._settings.is_copy or (renewal is not None and bool(renewal.fault))
 
     def _problems(self) -> Sequence[str]:
-        found = list(self._settings.warnings)
+        problems = list(self._settings.warnings)
         if self._renewal is not None and self._renewal.fault:
-            found.append(self._renewal.fault)
+            problems.append(self._renewal.fault)
         watched = self._watcher.view
         if watched.former:
-            found.append(renamed(watched.former, watched.name))
+            problems.append(renamed(watched.former, watched.name))
         if self._opened.fault:
-            found.append(f"the journal cannot be used: {self._opened.fault}")
-        found += self._server.faults.values()
-        found += self._unrecoverable()
-        found += [
+            problems.append(f"the journal cannot be used: {self._opened.fault}")
+        problems += self._server.faults.values()
+        problems += self._unrecoverable()
+        problems += [
             f"{name} accepts no notifications: {fault}"
             for name, fault in self._notifier.faults().items()
         ]
-        return found
+        return problems
 
     def _unrecoverable(self) -> Sequence[str]:
         memory, policy = self.agent.status.memory, self._settings.policy
@@ -358,10 +360,10 @@ def elsewhere_of(
         yield [_endpoint_at(settings, clock, url) for url in leased], ()
     heard = _seek_of(settings)(clock)
     urls = [url for url in urls_of(heard) if url not in leased]
-    yield [_endpoint_at(settings, clock, url) for url in urls], heard.told
+    yield [_endpoint_at(settings, clock, url) for url in urls], heard.sentences
 
 
-def _seek_of(settings: Settings) -> Callable[[Clock], Heard]:
+def _seek_of(settings: Settings) -> Callable[[Clock], SearchResult]:
     return seek if settings.watch.dhcp else seek_here
 
 
@@ -383,7 +385,7 @@ def pace_of(settings: Settings) -> Pace:
 def ground_of(settings: Settings, environ: Mapping[str, str], clock: Clock) -> Ground:
     """Return the environment of handlers."""
     return Ground(
-        shelf=shelf_beside(settings.watch.state),
+        records=records_next_to(settings.watch.state),
         environment=unsupervised(environ),
         clock=clock,
         memos=memos_beside(settings.watch.state),
@@ -396,13 +398,13 @@ def checks_of(
     """Return the checks of the handlers and receivers, which take this VM's name."""
     clock = SystemClock()
     workers = make_workers(settings.handlers, ground_of(settings, environ, clock))
-    found: list[tuple[str, Callable[[str], Sequence[str]]]] = [
+    checks: list[tuple[str, Callable[[str], Sequence[str]]]] = [
         (f"handler {name}", worker.check) for name, worker in workers.items()
     ]
     if settings.notify:
         notifier = make_notifier(settings.notify, clock=clock)
-        found.append(("notify", lambda _vm: notifier.check()))
-    return found
+        checks.append(("notify", lambda _vm: notifier.check()))
+    return checks
 
 
 def token_in(settings: Settings, peers: PeerSettings) -> str:

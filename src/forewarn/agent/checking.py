@@ -26,7 +26,7 @@ from forewarn.agent.journal.port import JournalRefusedError
 from forewarn.agent.observability.server import bound
 from forewarn.agent.settings_model import Settings
 from forewarn.agent.watcher import Port
-from forewarn.agent.wire.endpoint import Asked
+from forewarn.agent.wire.endpoint import PollResult
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
@@ -45,17 +45,17 @@ class Finding:
     """The result of one check."""
 
     is_well: bool
-    what: str
+    subject: str
     """The part that was checked, such as `endpoint` or `handler drain`."""
     text: str
 
 
-def _good(what: str, text: str) -> Finding:
-    return Finding(is_well=True, what=what, text=text)
+def _good(subject: str, text: str) -> Finding:
+    return Finding(is_well=True, subject=subject, text=text)
 
 
-def _bad(what: str, text: str) -> Finding:
-    return Finding(is_well=False, what=what, text=text)
+def _bad(subject: str, text: str) -> Finding:
+    return Finding(is_well=False, subject=subject, text=text)
 
 
 Elsewhere = Callable[[], Iterable[tuple[Sequence[Port], Sequence[str]]]]
@@ -84,12 +84,12 @@ def findings(
         yield _bad("settings", warning)
     yield _state(settings.watch.state)
     vm = yield from _endpoint(settings, endpoint, elsewhere)
-    for what, check in checks:
+    for subject, check in checks:
         faults = check(vm)
         for fault in faults:
-            yield _bad(what, fault)
+            yield _bad(subject, fault)
         if not faults:
-            yield _good(what, "no problem found")
+            yield _good(subject, "no problem found")
     if settings.lock.kind:
         yield _lock(settings, look_at_lock)
     if settings.gate.url:
@@ -132,7 +132,7 @@ def _gate(settings: Settings, look: Callable[[], tuple[bool, str]]) -> Finding:
         return _bad("gate", f"{label}: {error.message}")
     if not is_clear:
         text += ": events would not be approved now"
-    return Finding(is_well=is_clear, what="gate", text=f"{label}: {text}")
+    return Finding(is_well=is_clear, subject="gate", text=f"{label}: {text}")
 
 
 def _settings(settings: Settings) -> Finding:
@@ -148,43 +148,43 @@ def _state(path: str) -> Finding:
     fault = _why_no_state(path)
     if fault:
         return _bad("state", fault)
-    folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(folder):
+    directory = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(directory):
         return _good("state", f"{path} can be written")
-    return _good("state", f"{folder} will be created")
+    return _good("state", f"{directory} will be created")
 
 
 def _why_no_state(path: str) -> str:
     """Return why the journal cannot work at this path; empty: it can."""
     whole = os.path.realpath(path)
-    folder = os.path.dirname(whole)
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        return f"{folder} is not a directory"
-    if not os.path.isdir(folder):
-        parent = os.path.dirname(folder)
+    directory = os.path.dirname(whole)
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        return f"{directory} is not a directory"
+    if not os.path.isdir(directory):
+        parent = os.path.dirname(directory)
         if os.path.isdir(parent) and (fault := _why_no_file(parent)):
             return fault
         if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
             return ""
         return (
-            f"the directory {folder} does not exist and cannot be created, so the agent "
+            f"the directory {directory} does not exist and cannot be created, so the agent "
             "would work without a journal"
         )
     try:
         refuse_others(whole)
     except JournalRefusedError as error:
         return f"{error.message} ({error.hint})"
-    if fault := _why_no_file(folder):
+    if fault := _why_no_file(directory):
         return fault
     files = [each for each in (whole, f"{whole}.lock") if os.path.exists(each)]
-    if not os.access(folder, os.W_OK | os.X_OK) or not all(
+    if not os.access(directory, os.W_OK | os.X_OK) or not all(
         os.access(each, os.R_OK | os.W_OK) for each in files
     ):
         return f"{path} is not writable for this user; is it the agent's user?"
     return ""
 
 
-def _why_no_file(folder: str) -> str:
+def _why_no_file(directory: str) -> str:
     """Return why a directory accepts no file, for example on a full disk; empty: it
     does.
 
@@ -195,14 +195,14 @@ def _why_no_file(folder: str) -> str:
     import tempfile  # noqa: PLC0415
 
     try:
-        with tempfile.TemporaryFile(dir=folder, prefix=".forewarn-check-") as trial:
+        with tempfile.TemporaryFile(dir=directory, prefix=".forewarn-check-") as trial:
             trial.write(b"\0" * TRIAL_BYTES)
             trial.flush()
             os.fsync(trial.fileno())
     except PermissionError:
         return ""
     except OSError as error:
-        return f"{folder} accepts no file: {error.strerror}; the agent would work without a journal"
+        return f"{directory} accepts no file: {error.strerror}; the agent would work without a journal"
     return ""
 
 
@@ -226,38 +226,43 @@ def _endpoint(
 ) -> Generator[Finding, None, str]:
     """Yield the results for the endpoint; return this VM's name, or an empty text."""
     url = endpoint.url
-    asked = endpoint.ask(timeout=ENDPOINT_TIMEOUT, full=True)
-    refusals = [] if asked.reading is not None else [_refusal(url, asked)]
-    for others, told in elsewhere() if refusals else ():
+    response = endpoint.ask(timeout=ENDPOINT_TIMEOUT, full=True)
+    refusals = [] if response.reading is not None else [_refusal(url, response)]
+    for others, sentences in elsewhere() if refusals else ():
         for other in others:
-            if asked.reading is None:
-                endpoint, asked = other, other.ask(timeout=ENDPOINT_TIMEOUT, full=True)
-                if asked.reading is None:
-                    refusals.append(_refusal(other.url, asked))
-        for sentence in told:
-            yield Finding(is_well=asked.reading is not None, what="dhcp", text=sentence)
-        if asked.reading is not None:
+            if response.reading is None:
+                endpoint, response = (
+                    other,
+                    other.ask(timeout=ENDPOINT_TIMEOUT, full=True),
+                )
+                if response.reading is None:
+                    refusals.append(_refusal(other.url, response))
+        for sentence in sentences:
+            yield Finding(
+                is_well=response.reading is not None, subject="dhcp", text=sentence
+            )
+        if response.reading is not None:
             break
-    if asked.reading is None:
+    if response.reading is None:
         for refusal in refusals:
             yield _bad("endpoint", refusal)
         return settings.watch.vm_name
-    events = len(asked.reading.notices)
+    events = len(response.reading.notices)
     count = f"{events} events" if events != 1 else "1 event"
     text = f"{endpoint.url} answers with version {endpoint.version}: {count}"
-    if asked.reading.is_empty:
+    if response.reading.is_empty:
         text = (
             f"{endpoint.url} returns status 200 with an empty body. That counts as no "
             "events, but without a document or a version, it may be any server"
         )
     yield _good("endpoint", text)
-    for oddity in asked.reading.oddities:
+    for oddity in response.reading.oddities:
         yield _bad("endpoint", oddity)
     return (yield from _name(settings, endpoint))
 
 
-def _refusal(url: str, asked: Asked) -> str:
-    return f"{url} returned no document: {asked.detail or asked.result.value}"
+def _refusal(url: str, response: PollResult) -> str:
+    return f"{url} returned no document: {response.detail or response.result.value}"
 
 
 def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
@@ -268,7 +273,7 @@ def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
     text = f"{name}, by the {by}"
     if not name:
         text = "the endpoint does not return this VM's name: set name"
-    yield Finding(is_well=bool(name), what="name", text=text)
+    yield Finding(is_well=bool(name), subject="name", text=text)
     return name
 
 

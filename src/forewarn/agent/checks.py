@@ -315,20 +315,22 @@ def rule_of(entry: _Entry, number: int) -> Rule:
     )
 
 
-def action_fault(kind: str, words: tuple[str, ...]) -> str:
+def action_fault(kind: str, command: tuple[str, ...]) -> str:
     """Return the problem of a handler's action; empty: none."""
     if kind == "webhook":
-        if len(words) != 1:
+        if len(command) != 1:
             return 'must be one URL such as "https://drain.example.com/start"'
         try:
-            parse_url(words[0])
+            parse_url(command[0])
         except ValueError as error:
             return str(error)
     elif kind == "python":
-        if len(words) != 1 or not options.ENTRY_POINT.fullmatch(words[0]):
+        if len(command) != 1 or not options.ENTRY_POINT.fullmatch(command[0]):
             return 'must be "module:function"'
-    elif "/" in words[0] and not words[0].startswith(("/", "./", "../")):
-        return f"{quoted(words[0])} must be an absolute path, or a name without slashes"
+    elif "/" in command[0] and not command[0].startswith(("/", "./", "../")):
+        return (
+            f"{quoted(command[0])} must be an absolute path, or a name without slashes"
+        )
     return ""
 
 
@@ -343,14 +345,16 @@ def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
             yield "environment", f"{quoted(name)} is set by the agent itself"
 
 
-def _kind_faults(array: str, what: str, entry: _Entry) -> Iterator[tuple[str, str]]:
+def _kind_faults(
+    array: str, entries_of: str, entry: _Entry
+) -> Iterator[tuple[str, str]]:
     """Yield settings of other kinds, and the problems that the kind itself finds."""
     word = entry.get("kind", "")
     known = keys_of(array, word)
     for key in entry:
         kinds = known[key].kinds
         if word and kinds and word not in kinds:
-            yield key, f"is for {what} of kind {' and '.join(kinds)}"
+            yield key, f"is for {entries_of} of kind {' and '.join(kinds)}"
     kind = kind_of(array, word)
     # Without its required settings, there is nothing to compare.
     if kind is not None and entry.keys() >= {*kind.needed}:

@@ -49,7 +49,7 @@ def check(order: Order) -> int:
     from forewarn.agent import assembly, outbound  # noqa: PLC0415 - as above
 
     settings, clock = order.settings(), SystemClock()
-    found = list(
+    problems = list(
         checking.findings(
             settings,
             endpoint=assembly.endpoint_of(settings, clock),
@@ -60,20 +60,20 @@ def check(order: Order) -> int:
         )
     )
     # Servers contribute to the texts. A warning about the settings may have many lines.
-    found = [
+    problems = [
         replace(each, text="\n".join(map(told, each.text.splitlines())))
-        for each in found
+        for each in problems
     ]
     if order.is_json:
         order.say_json(
             [
-                {"well": each.is_well, "what": each.what, "text": each.text}
-                for each in found
+                {"well": each.is_well, "what": each.subject, "text": each.text}
+                for each in problems
             ]
         )
-    for each in found if not order.is_json else ():
-        order.say(f"{'ok ' if each.is_well else 'BAD'}  {each.what}: {each.text}")
-    return 0 if all(each.is_well for each in found) else FAILED
+    for each in problems if not order.is_json else ():
+        order.say(f"{'ok ' if each.is_well else 'BAD'}  {each.subject}: {each.text}")
+    return 0 if all(each.is_well for each in problems) else FAILED
 
 
 def show_settings(order: Order) -> int:

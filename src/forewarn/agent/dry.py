@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from forewarn.agent.agent import Dispatch
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     AskPeers,
     Consent,
     Finished,
@@ -20,7 +20,7 @@ from forewarn.agent.core.model import (
     Send,
     StepState,
 )
-from forewarn.agent.core.permits import LockAnswer, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.core.permits import LockAnswer, LockResponse, ReleaseLock, TakeLock
 
 logger = logging.getLogger("forewarn.agent.dry")
 
@@ -61,21 +61,21 @@ class DryRun:
             extra={"fields": {"event": send.event_id}},
         )
         self._tell(
-            Answered(event_id=send.event_id, consent=Consent.GIVEN, detail=UNSENT)
+            ApprovalResult(event_id=send.event_id, consent=Consent.GIVEN, detail=UNSENT)
         )
 
-    def ask(self, asked: AskPeers) -> None:
+    def ask(self, request: AskPeers) -> None:
         """Log that peers would be asked."""
         logger.info(
             "dry run: %s would be asked",
-            ", ".join(asked.names),
-            extra={"fields": {"event": asked.event_id}},
+            ", ".join(request.names),
+            extra={"fields": {"event": request.event_id}},
         )
 
-    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
+    def ask_lock(self, request: TakeLock | ReleaseLock) -> None:
         """Log that the lock would be taken or released, and report success."""
-        is_wanted = isinstance(asked, TakeLock)
-        what = "taken" if is_wanted else "released"
-        logger.info("dry run: the lock would be %s now", what)
+        is_wanted = isinstance(request, TakeLock)
+        state = "taken" if is_wanted else "released"
+        logger.info("dry run: the lock would be %s now", state)
         answer = LockAnswer.TAKEN if is_wanted else LockAnswer.RELEASED
-        self._tell(LockSaid(number=asked.number, answer=answer, detail=WOULD))
+        self._tell(LockResponse(number=request.number, answer=answer, detail=WOULD))

@@ -143,10 +143,10 @@ def holder_of(url: str) -> Holder | None:
         return None
     with contextlib.suppress(OSError), _unix_socket() as asking:
         asking.connect(name_of(url))
-        told = asking.getsockopt(
+        credentials = asking.getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
         )
-        process, user, _ = _CREDENTIALS.unpack(told)
+        process, user, _ = _CREDENTIALS.unpack(credentials)
         return Holder(process=process, user=user)
     return None
 
@@ -182,6 +182,6 @@ def _refuse(url: str, holder: Holder) -> None:
 
 
 def _unix_socket() -> socket.socket:
-    made = socket.socket(vars(socket)["AF_UNIX"], socket.SOCK_STREAM)
-    made.setblocking(False)
-    return made
+    sock = socket.socket(vars(socket)["AF_UNIX"], socket.SOCK_STREAM)
+    sock.setblocking(False)
+    return sock

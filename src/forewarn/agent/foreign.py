@@ -23,12 +23,12 @@ _BEGIN = BEGIN_CHARACTERS * SPELLING_CHARACTERS_MAX
 
 
 def told(text: str, most: int = TOLD_CHARACTERS, *, also: Sequence[str] = ()) -> str:
-    """Return a text that is safe to show, with a maximum length.
+    """Return a string that is safe to show, with a maximum length.
 
     `also` has further secrets for this text only.
     """
     # The extra characters make a secret at the end recognizable. Without its control
-    # characters, a text can have a secret that it did not have before.
+    # characters, a string can have a secret that it did not have before.
     line = masked(cleaned(masked(text[: most + _BEGIN], also)), also)
     return shortened(line, most)
 
@@ -58,7 +58,7 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 
 def instant_in(text: str) -> Micros | None:
-    """Return the instant that a text has; None: it is not valid."""
+    """Return the instant that a string has; None: it is not valid."""
     try:
         return parse_instant(text)
     except ValueError:

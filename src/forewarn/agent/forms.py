@@ -60,7 +60,7 @@ def event_words(notice: Notice | None) -> dict[str, str]:
 
 
 def variable(text: str) -> str:
-    """Return a text for an environment variable: valid UTF-8 without NUL, cut if
+    """Return a string for an environment variable: valid UTF-8 without NUL, cut if
     needed."""
     clean = text.replace("\0", "").encode("utf-8", "replace")
     return clean[:VALUE_BYTES_MAX].decode("utf-8", "ignore")
@@ -74,9 +74,9 @@ def fill(
     Other text in braces is unchanged, such as that of JSON.
     """
 
-    def one(found: re.Match[str]) -> str:
-        name = found[1]
-        return quote(values[name]) if name in values else found[0]
+    def one(match: re.Match[str]) -> str:
+        name = match[1]
+        return quote(values[name]) if name in values else match[0]
 
     return _PLACE.sub(one, template)
 
@@ -87,12 +87,12 @@ def unknown_places(template: str, known: Mapping[str, object]) -> list[str]:
 
 
 def json_quoted(text: str) -> str:
-    """Return a text for use between the quotes of a JSON string."""
+    """Return a string for use between the quotes of a JSON string."""
     return json.dumps(text)[1:-1]
 
 
 def percent_quoted(text: str | bytes, *, keep: bytes = b"") -> str:
-    """Return a text with percent encoding for a URL, except for the bytes in `keep`.
+    """Return a string with percent encoding for a URL, except for the bytes in `keep`.
 
     The standard library's function would add half a megabyte to the agent.
     """
@@ -104,8 +104,8 @@ def percent_quoted(text: str | bytes, *, keep: bytes = b"") -> str:
 
 
 def percent_read(text: str) -> str:
-    """Return a text without percent encoding; invalid encodings are unchanged."""
-    content = _HEX.sub(lambda found: chr(int(found[1], 16)), text)
+    """Return a string without percent encoding; invalid encodings are unchanged."""
+    content = _HEX.sub(lambda match: chr(int(match[1], 16)), text)
     if content == text:
         return text
     # Each character is one byte, apart from those that should have been encoded.

@@ -70,8 +70,8 @@ def _ordered(
     say: Callable[[str], None],
     environ: Mapping[str, str],
 ) -> tuple[Order, argparse.Namespace]:
-    words = sys.argv[1:] if argv is None else argv
-    arguments = _parser().parse_intermixed_args(with_switches(words))
+    raw_arguments = sys.argv[1:] if argv is None else argv
+    arguments = _parser().parse_intermixed_args(with_switches(raw_arguments))
     flags = {
         name: text
         for name in OPTIONS

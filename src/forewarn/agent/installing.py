@@ -77,13 +77,13 @@ def unit(command: Sequence[str], *, missing: str = "") -> str:
     `missing` is the settings file in it that does not exist yet.
     """
     # In a unit, % starts a specifier and $ a variable.
-    words = [
+    arguments = [
         shlex.quote(word.replace("%", "%%").replace("$", "$$")) for word in command
     ]
-    text = _UNIT.format(command=" ".join(words))
+    text = _UNIT.format(command=" ".join(arguments))
     if missing:
-        told = "".join(c if c.isprintable() else "?" for c in missing)
-        text = f"# {told} does not exist yet, and without it the agent does not start.\n{text}"
+        path = "".join(c if c.isprintable() else "?" for c in missing)
+        text = f"# {path} does not exist yet, and without it the agent does not start.\n{text}"
     return text
 
 

@@ -36,10 +36,10 @@ def place_of(file: str, environ: Mapping[str, str], *, state: str) -> str:
     `state` is the journal that the file names.
     """
     # systemd separates several directories with colons.
-    folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    folder = folder or os.path.dirname(os.path.realpath(state))
+    directory = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    directory = directory or os.path.dirname(os.path.realpath(state))
     mark = zlib.crc32(os.path.abspath(file).encode("utf-8", "surrogateescape"))
-    return os.path.join(folder, f"settings-{mark:08x}.toml")
+    return os.path.join(directory, f"settings-{mark:08x}.toml")
 
 
 def keep(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -86,8 +86,8 @@ def _states(
         yield named
         return
     text = (_content_of(file) or b"").decode("utf-8", "replace")
-    for found in _STATE.finditer(text):
-        yield found[2]
+    for match in _STATE.finditer(text):
+        yield match[2]
     yield WatchSettings().state
 
 

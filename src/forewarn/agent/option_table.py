@@ -421,7 +421,7 @@ _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
 """Words that a person may write after a switch; `options` accepts some of them."""
 
 
-def with_switches(words: Sequence[str]) -> list[str]:
+def with_switches(arguments: Sequence[str]) -> list[str]:
     """Return a command's arguments with `true` added to switches without a value.
 
     `--dry-run status` means `--dry-run true status`.
@@ -431,5 +431,5 @@ def with_switches(words: Sequence[str]) -> list[str]:
     }
     return [
         f"{word}=true" if word in switches and after.lower() not in _ANSWERS else word
-        for word, after in zip(words, (*words[1:], ""))
+        for word, after in zip(arguments, (*arguments[1:], ""))
     ]

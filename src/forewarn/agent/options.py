@@ -70,7 +70,7 @@ def _peers(option: Option, value: object) -> str | tuple[tuple[str, str], ...]:
         )
     text = forms.text(option, value)
     if text and not _NAMED_URL.fullmatch(text):
-        raise ValueError(f"must be {Forms.PEERS.told}")
+        raise ValueError(f"must be {Forms.PEERS.expected}")
     return text
 
 
@@ -101,7 +101,7 @@ def _pairs(option: Option, value: object) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
     for name, text in cast("dict[str, object]", value).items():
         if not isinstance(text, str) or not text.isprintable():
-            raise ValueError(f"{quoted(name)} must be a text on one line")
+            raise ValueError(f"{quoted(name)} must be a string on one line")
         pairs.append((name, text))
     return tuple(pairs)
 
@@ -129,55 +129,55 @@ def _one_start(option: Option, value: object) -> Micros | None:
     text = forms.text(option, value)
     if text == "at once":
         return None
-    found = _START.fullmatch(text)
-    if not found:
-        raise ValueError(f"must be {Forms.START.told}, not {quoted(text)}")
-    return parse_duration(found[1])
+    match = _START.fullmatch(text)
+    if not match:
+        raise ValueError(f"must be {Forms.START.expected}, not {quoted(text)}")
+    return parse_duration(match[1])
 
 
 def _clock(option: Option, value: object) -> int:
     text = forms.text(option, value)
-    found = _CLOCK.fullmatch(text)
-    minutes = int(found[1]) * 60 + int(found[2]) if found else math.inf
+    match = _CLOCK.fullmatch(text)
+    minutes = int(match[1]) * 60 + int(match[2]) if match else math.inf
     if minutes > 24 * 60:
-        raise ValueError(f"must be {Forms.CLOCK.told}, not {quoted(text)}")
+        raise ValueError(f"must be {Forms.CLOCK.expected}, not {quoted(text)}")
     return int(minutes)
 
 
 class Forms(forms.Forms):
     """The forms of agent.toml."""
 
-    LISTENER = Form(told="HOST:PORT", read=_listener)
-    ENDPOINT = Form(told='"auto" or an http or https URL', read=_endpoint)
-    WEB = Form(told="an http or https URL", read=_web)
+    LISTENER = Form(expected="HOST:PORT", read=_listener)
+    ENDPOINT = Form(expected='"auto" or an http or https URL', read=_endpoint)
+    WEB = Form(expected="an http or https URL", read=_web)
     PEERS = Form(
-        told='a URL with {name} in it, or a table such as { web_1 = "http://…" }',
+        expected='a URL with {name} in it, or a table such as { web_1 = "http://…" }',
         read=_peers,
         show=lambda value: value if isinstance(value, str) else forms.joined(value),
     )
-    SECONDS = Form(told="whole seconds, or a duration", read=_seconds)
-    NAME = Form(told="a name", read=_name)
+    SECONDS = Form(expected="whole seconds, or a duration", read=_seconds)
+    NAME = Form(expected="a name", read=_name)
     ACTION = Form(
-        told='a list of words such as ["/usr/local/bin/drain"], a URL or '
+        expected='a list of words such as ["/usr/local/bin/drain"], a URL or '
         "module:function",
         read=forms.texts,
         show=forms.joined,
     )
     PAIRS = Form(
-        told='a table of texts such as { Name = "value" }',
+        expected='a table of strings such as { Name = "value" }',
         read=_pairs,
         show=forms.joined,
     )
     GROUPS = Form(
-        told='a list of names such as ["drain", ["flush", "notify"]]', read=_groups
+        expected='a list of names such as ["drain", ["flush", "notify"]]', read=_groups
     )
     START = Form(
-        told='"at once" or "NotBefore - 5m", or a table of handlers with these',
+        expected='"at once" or "NotBefore - 5m", or a table of handlers with these',
         read=_start,
     )
-    CLOCK = Form(told='a time of day such as "22:00"', read=_clock)
+    CLOCK = Form(expected='a time of day such as "22:00"', read=_clock)
     DAYS = Form(
-        told='a list of days such as ["mon", "sat"]',
+        expected='a list of days such as ["mon", "sat"]',
         read=forms.weekdays,
         read_text=forms.with_commas,
     )

@@ -65,15 +65,15 @@ class Order:
         If the file is refused, these are the settings of the last good copy, with a
         warning: an agent that runs with them can still be checked and get requests.
         """
-        found = self._sound_or_last_good()
-        if found.is_copy:
-            for line in found.warnings[0].splitlines():
+        settings = self._sound_or_last_good()
+        if settings.is_copy:
+            for line in settings.warnings[0].splitlines():
                 self.tell(f"forewarn: {line}")
-        return found
+        return settings
 
     def _sound_or_last_good(self) -> Settings:
         try:
-            found = self.settings()
+            settings = self.settings()
         except CommandFailedError as error:
             # If the error is not in the file, the copy does not help.
             copy = self._last_good()
@@ -81,10 +81,10 @@ class Order:
                 raise
             return _copied(copy, error.message)
         # A file that was emptied is valid, but contains no settings.
-        copy = self._last_good() if found.is_blank else None
+        copy = self._last_good() if settings.is_blank else None
         if copy is None:
-            return found
-        return _copied(copy, f"{found.file} is empty; was it truncated?")
+            return settings
+        return _copied(copy, f"{settings.file} is empty; was it truncated?")
 
     def _last_good(self) -> Settings | None:
         file = self._file()
@@ -92,10 +92,10 @@ class Order:
         if not copy:
             return None
         try:
-            found = load_settings(file=copy, environ=self.environ, flags=self.flags)
+            settings = load_settings(file=copy, environ=self.environ, flags=self.flags)
         except AgentSettingsError:
             return None
-        return replace(found, file=file)
+        return replace(settings, file=file)
 
     def _file(self) -> str:
         if not self.config and os.path.exists(USUAL_FILE):
@@ -109,5 +109,5 @@ class Order:
 
 def _copied(settings: Settings, why: str) -> Settings:
     """Return the last good settings, with the reason for using them."""
-    told = f"the settings are refused, so the last good ones are in effect: {why}"
-    return replace(settings, is_copy=True, warnings=(told, *settings.warnings))
+    sentence = f"the settings are refused, so the last good ones are in effect: {why}"
+    return replace(settings, is_copy=True, warnings=(sentence, *settings.warnings))

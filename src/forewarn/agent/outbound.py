@@ -20,11 +20,11 @@ from collections.abc import Callable, Mapping
 from forewarn.agent import forms
 from forewarn.agent.asker import Asker
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     AskPeers,
     Consent,
     Input,
-    PeerSaid,
+    PeerResponse,
     Send,
 )
 from forewarn.agent.core.names import is_same, key_of
@@ -55,20 +55,24 @@ NAME_CHARACTERS = 100
 """Maximum length of the name in an answer."""
 
 
-class Sender(Asker[Callable[[str], Answered], Send, Answered]):
+class Sender(Asker[Callable[[str], ApprovalResult], Send, ApprovalResult]):
     """Sends approvals, each of them once, and reports their results."""
 
     name = "approval"
     threads_max = APPROVALS_MAX
 
-    def _key(self, asked: Send) -> str:
-        return asked.event_id
+    def _key(self, request: Send) -> str:
+        return request.event_id
 
-    def _answer(self, target: Callable[[str], Answered], asked: Send) -> Answered:
-        return target(asked.event_id)
+    def _answer(
+        self, target: Callable[[str], ApprovalResult], request: Send
+    ) -> ApprovalResult:
+        return target(request.event_id)
 
-    def _trouble(self, asked: Send, detail: str) -> Answered:
-        return Answered(event_id=asked.event_id, consent=Consent.WANTED, detail=detail)
+    def _failure(self, request: Send, detail: str) -> ApprovalResult:
+        return ApprovalResult(
+            event_id=request.event_id, consent=Consent.WANTED, detail=detail
+        )
 
 
 class Peers:
@@ -81,7 +85,7 @@ class Peers:
         token: str,
         timeout: Micros,
         clock: Clock,
-        tell: Callable[[PeerSaid], None],
+        tell: Callable[[PeerResponse], None],
         ca_file: str = "",
     ) -> None:
         """Store the parameters; `url_of` returns an empty text for an unknown VM."""
@@ -91,16 +95,16 @@ class Peers:
         self._clock = clock
         self._tell = tell
         self._ca_file = ca_file
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._asking: set[tuple[str, str]] = set()
         self._silent: set[str] = set()
         """Peers that were logged as silent, so that they are logged once."""
 
-    def ask(self, asked: AskPeers) -> None:
+    def ask(self, request: AskPeers) -> None:
         """Ask each of the peers; never waits."""
-        for name in asked.names:
-            key = asked.event_id, name
-            with self._guard:
+        for name in request.names:
+            key = request.event_id, name
+            with self._lock:
                 if key in self._asking:
                     continue
                 self._asking.add(key)
@@ -110,7 +114,7 @@ class Peers:
             try:
                 thread.start()
             except RuntimeError as error:
-                with self._guard:
+                with self._lock:
                     self._asking.discard(key)
                 self._complain(name, f"no request was sent: {error}")
 
@@ -122,11 +126,13 @@ class Peers:
         except Exception:
             logger.exception("asking the agent of %s failed because of a bug", name)
         else:
-            with self._guard:
+            with self._lock:
                 self._silent.discard(name)
-            self._tell(PeerSaid(event_id=event_id, name=name, is_prepared=is_prepared))
+            self._tell(
+                PeerResponse(event_id=event_id, name=name, is_prepared=is_prepared)
+            )
         finally:
-            with self._guard:
+            with self._lock:
                 self._asking.discard((event_id, name))
 
     def _answer_of(self, event_id: str, name: str) -> bool:
@@ -160,7 +166,7 @@ class Peers:
         return members.get("prepared") is True
 
     def _complain(self, name: str, why: str) -> None:
-        with self._guard:
+        with self._lock:
             if name in self._silent:
                 return
             self._silent.add(name)
@@ -245,7 +251,7 @@ def look_at_alerts(settings: Settings, clock: Clock) -> tuple[bool, str]:
     """
     from forewarn.agent.alerts.server import AlertServer  # noqa: PLC0415 - as above
 
-    found = AlertServer(settings.gate, clock=clock).ask(round(LOOK_SECONDS * SECOND))
-    rest = found.all_alerts - found.alerts
+    alerts = AlertServer(settings.gate, clock=clock).ask(round(LOOK_SECONDS * SECOND))
+    rest = alerts.all_alerts - alerts.alerts
     others = f"; active alerts that do not count: {rest}" if rest else ""
-    return found.answer is GateAnswer.CLEAR, f"{found.text}{others}"
+    return alerts.answer is GateAnswer.CLEAR, f"{alerts.text}{others}"

@@ -129,12 +129,12 @@ class Renewal:
             return False
         self._signals.wants_settings = self._has_waited = False
         try:
-            found = self._again()
-            refuse_loss(self.in_force, found, memory)
+            settings = self._again()
+            refuse_loss(self.in_force, settings, memory)
         except CommandFailedError as error:
             self.refuse(error)
             return False
-        self.settings = found
+        self.settings = settings
         return True
 
     def refuse(self, error: ForewarnError) -> None:

@@ -77,7 +77,7 @@ def hold(source: str, secrets: Iterable[str]) -> None:
 
 
 def masked(text: str, also: Sequence[str] = ()) -> str:
-    """Return a text without the registered secrets, and without those in `also`."""
+    """Return a string without the registered secrets, and without those in `also`."""
     known = _forms
     if also:
         long = (each for each in also if len(each) >= SECRET_CHARACTERS_MIN)
@@ -114,14 +114,14 @@ def _in_base64(secret: str) -> Sequence[str]:
     Three bytes become four characters, so there are three possible positions.
     """
     data = secret.encode("utf-8", "surrogateescape")
-    found: list[str] = []
+    encodings: list[str] = []
     for before in range(3):
         coded = binascii.b2a_base64(b"\0" * before + data, newline=False).decode()
         # The characters at both ends also depend on the surrounding text.
         behind = (before + len(data)) % 3
         whole = coded.rstrip("=")
-        found.append(whole[(0, 2, 3)[before] : len(whole) - (1 if behind else 0)])
-    return found
+        encodings.append(whole[(0, 2, 3)[before] : len(whole) - (1 if behind else 0)])
+    return encodings
 
 
 def _spellings(character: str) -> Sequence[str]:
@@ -132,7 +132,7 @@ def _spellings(character: str) -> Sequence[str]:
     quoted = "".join(
         f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape")
     )
-    found = {
+    spellings = {
         character,
         quoted,
         quoted.replace("%", "%25"),
@@ -144,18 +144,18 @@ def _spellings(character: str) -> Sequence[str]:
         _HTML.get(character, character),
         _OF_URLS.get(character, character),
     }
-    return sorted(found, key=len, reverse=True)
+    return sorted(spellings, key=len, reverse=True)
 
 
 def _without(text: str, form: _Form) -> str:
     parts: list[str] = []
     shown = looked = 0
     # A secret may start within a false start: `abab` in `ababab`.
-    while (found := form.begin.search(text, looked)) is not None:
-        looked = found.start() + 1
-        if not parts or found.start() > shown:
-            parts += (text[shown : found.start()], MASK)
-        shown = max(shown, _end(text, found.end(), form))
+    while (match := form.begin.search(text, looked)) is not None:
+        looked = match.start() + 1
+        if not parts or match.start() > shown:
+            parts += (text[shown : match.start()], MASK)
+        shown = max(shown, _end(text, match.end(), form))
     return "".join((*parts, text[shown:])) if parts else text
 
 

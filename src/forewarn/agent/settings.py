@@ -72,10 +72,10 @@ def load_settings(
     reader.read_environment(environ)
     reader.read_flags(flags)
     reader.refuse_unknown_variables(environ)
-    found = reader.settings()
+    settings = reader.settings()
     if reader.problems:
         raise AgentSettingsError(reader.problems)
-    return found
+    return settings
 
 
 def describe(settings: Settings) -> tuple[SettingRow, ...]:
@@ -112,7 +112,7 @@ class _Reader(Reader):
         peers = self.table("peers")
         url = peers.pop("url", "")
         peers["urls" if isinstance(url, tuple) else "url"] = url
-        found = Settings(
+        settings = Settings(
             watch=WatchSettings(**self.table("")),
             log=LogSettings(**self.table("log")),
             history=HistorySettings(**self.table("history")),
@@ -137,11 +137,11 @@ class _Reader(Reader):
             file=self.file,
             is_blank=self.is_blank,
         )
-        judge = checks.Judge(self.arrays, found, self.partial)
+        judge = checks.Judge(self.arrays, settings, self.partial)
         policy = judge.policy()
         for name, message in judge.faults:
             self.blame(name, message)
-        return replace(found, policy=policy, warnings=tuple(judge.warnings))
+        return replace(settings, policy=policy, warnings=tuple(judge.warnings))
 
     def refuse_unknown_variables(self, environ: Mapping[str, str]) -> None:
         """Report variables with the agent's prefix that name no setting.
@@ -161,10 +161,10 @@ class _Reader(Reader):
 def _parted(array: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a table, with those of its kind separated."""
     known, common = keys_of(array, entry["kind"]), ENTRIES[array]
-    mine = {key for key in entry if known[key] is not common.get(key)}
+    own = {key for key in entry if known[key] is not common.get(key)}
     return {
-        **{key: value for key, value in entry.items() if key not in mine},
-        "more": {key: value for key, value in entry.items() if key in mine},
+        **{key: value for key, value in entry.items() if key not in own},
+        "more": {key: value for key, value in entry.items() if key in own},
     }
 
 

@@ -118,7 +118,7 @@ class LockSettings(ServerSettings):
 
     @property
     def label(self) -> str:
-        """Return a text that identifies the lock: a different text is a different
+        """Return a string that identifies the lock: a different text is a different
         lock."""
         where = self.url or self.path
         if self.kind == "kubernetes":
@@ -154,7 +154,7 @@ class GateSettings(ServerSettings):
 
     @property
     def label(self) -> str:
-        """Return a text that identifies the alert server."""
+        """Return a string that identifies the alert server."""
         kind = "Prometheus" if self.prometheus else "Alertmanager"
         return f"{kind} at {self.url}"
 
@@ -219,7 +219,7 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     """The settings that decisions depend on, made of the others."""
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where each setting was set, by its full name, such as `log.level`; missing: the
+    """The source of each setting, by its full name, such as `log.level`; missing: the
     default."""
     warnings: tuple[str, ...] = ()
     """Probable mistakes that are harmless."""

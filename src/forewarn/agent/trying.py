@@ -14,7 +14,7 @@ from typing import Any
 
 from forewarn.agent.core.decide import decide
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     AskPeers,
     Command,
     Consent,
@@ -32,10 +32,10 @@ from forewarn.agent.core.names import is_named
 from forewarn.agent.core.permits import (
     AskGate,
     GateAnswer,
-    GateSaid,
+    GateResponse,
     Lock,
     LockAnswer,
-    LockSaid,
+    LockResponse,
     LockState,
     TakeLock,
 )
@@ -137,9 +137,13 @@ def _has_begun(notice: Notice, began: Micros, now: Micros) -> bool:
 
 _RESULTS: Mapping[type[Command], Callable[[Any], Input]] = {
     Run: lambda run: Finished(run_id=run.run_id, state=StepState.DONE),
-    Send: lambda send: Answered(event_id=send.event_id, consent=Consent.GIVEN),
-    TakeLock: lambda asked: LockSaid(number=asked.number, answer=LockAnswer.TAKEN),
-    AskGate: lambda asked: GateSaid(number=asked.number, answer=GateAnswer.CLEAR),
+    Send: lambda send: ApprovalResult(event_id=send.event_id, consent=Consent.GIVEN),
+    TakeLock: lambda request: LockResponse(
+        number=request.number, answer=LockAnswer.TAKEN
+    ),
+    AskGate: lambda request: GateResponse(
+        number=request.number, answer=GateAnswer.CLEAR
+    ),
 }
 """The simulated results of commands, as inputs of the next decision."""
 
@@ -204,10 +208,12 @@ def words_of(
         whose = "" if is_named(notice, name) else "  (of another VM)"
         yield f"{notice.event_type} {notice.status} {notice.id_on_wire}{whose}"
         yield f"  matches  {trial.rules.get(notice.event_id) or 'no rule'}"
-        found = [each for each in trial.happenings if each.event_id == notice.event_id]
-        for each in found:
+        happenings = [
+            each for each in trial.happenings if each.event_id == notice.event_id
+        ]
+        for each in happenings:
             yield f"  {when(each.at, notice, now):<8} {each.text}"
-        if not found:
+        if not happenings:
             span = f" in the next {AHEAD_MAX // DAY} days" if trial.is_cut else ""
             yield f"           nothing is done{span}"
         if notice.event_id in trial.waits:

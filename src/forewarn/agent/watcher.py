@@ -19,7 +19,7 @@ from forewarn.agent.core import names, polling
 from forewarn.agent.core.model import Polled
 from forewarn.agent.core.polling import Course, Pace
 from forewarn.agent.wire.answers import Trouble
-from forewarn.agent.wire.endpoint import OUTCOMES, Asked, Outcome, Result
+from forewarn.agent.wire.endpoint import OUTCOMES, Outcome, PollResult, Result
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
@@ -47,7 +47,9 @@ class Port(Protocol):
     longest_wait: Micros
     """The longest wait for a change that it offers; 0: none."""
 
-    def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
+    def ask(
+        self, *, timeout: Micros, wait: Micros = 0, full: bool = False
+    ) -> PollResult:
         """Get the document once."""
         ...
 
@@ -210,44 +212,48 @@ class Watcher:
         # Two requests, in case of another version, and then those for the name.
         self._show_alive(2 * timeout + 2 * polling.NAME_TIMEOUT)
         try:
-            asked = self._endpoint.ask(timeout=timeout, wait=wait, full=full)
+            response = self._endpoint.ask(timeout=timeout, wait=wait, full=full)
             took = self._since(began)
-            self._count(asked, waits=wait > 0)
-            if asked.reading is not None:
-                self._good(asked, asked.reading, took=0 if wait else took, full=full)
+            self._count(response, waits=wait > 0)
+            if response.reading is not None:
+                self._good(
+                    response, response.reading, took=0 if wait else took, full=full
+                )
         except Exception:
             # Whatever happened, polling must continue.
             logger.exception("a poll failed because of a bug in the agent")
             # The main loop may not have the document, so the next one is sent in any
             # case.
             self._reading = None
-            asked = Asked(result=Result.FAULT, detail="a bug in the agent; see its log")
-            self._count(asked, waits=False)
+            response = PollResult(
+                result=Result.FAULT, detail="a bug in the agent; see its log"
+            )
+            self._count(response, waits=False)
         pause = polling.pause(
             self._pace,
             self._course(),
             took=self._since(began),
             jitter=self._chance(),
-            retry_after=asked.retry_after,
+            retry_after=response.retry_after,
         )
         self._show_alive(pause)
         return pause
 
     def _good(
-        self, asked: Asked, reading: Reading, *, took: Micros, full: bool
+        self, response: PollResult, reading: Reading, *, took: Micros, full: bool
     ) -> None:
         now = self._clock.monotonic()
         if self._known is not None and self._since(self._known) > polling.TAG_LASTS:
             # After a gap this may be another VM: a copy, or a restored one.
             self._name_at = now
-        # A partial document is no evidence that an event has ended.
+        # A partial document is not evidence that an event has ended.
         if self._heard_at is not None and not reading.is_partial:
             self._heard += polling.heard(self._pace, self._since(self._heard_at))
         self._known = self._heard_at = now
         self._took = took
-        if full or asked.result is Result.OK:
+        if full or response.result is Result.OK:
             self._full_at = now + polling.FULL_EVERY / SECOND
-        is_new = asked.is_changed or self._reading is None
+        is_new = response.is_changed or self._reading is None
         self._reading = reading
         if is_new:
             self._show_document(reading)
@@ -257,13 +263,13 @@ class Watcher:
             name = self.view.name
             if not any(names.is_named(each, name) for each in reading.notices):
                 self._read_name(at_once=has_new_names)
-            self._say(reading)
+            self._report(reading)
             self._repeats = 1
         elif self._read_name() or self._repeats or self._wanted():
             self._repeats = 0
-            self._say(reading)
+            self._report(reading)
 
-    def _say(self, reading: Reading) -> None:
+    def _report(self, reading: Reading) -> None:
         self._tell(
             Polled(
                 notices=reading.notices,
@@ -292,7 +298,7 @@ class Watcher:
         return bool(new)
 
     def _read_name(self, *, at_once: bool = False) -> bool:
-        """Read this VM's name if it is time; tell whether it has changed."""
+        """Read this VM's name if it is time; return whether it has changed."""
         now = self._clock.monotonic()
         if self._is_named or (now < self._name_at and not at_once):
             return False
@@ -317,15 +323,15 @@ class Watcher:
 
     # The published state
 
-    def _count(self, asked: Asked, *, waits: bool) -> None:
+    def _count(self, response: PollResult, *, waits: bool) -> None:
         polls = self.view.polls
-        self._show(polls={**polls, asked.result: polls[asked.result] + 1})
-        if asked.result is Trouble.STOPPED:
+        self._show(polls={**polls, response.result: polls[response.result] + 1})
+        if response.result is Trouble.STOPPED:
             # This says nothing about the endpoint.
             return
-        is_good = asked.result in _GOOD
+        is_good = response.result in _GOOD
         failures = 0 if is_good else self.view.failures + 1
-        self._tell_log(asked, failures)
+        self._tell_log(response, failures)
         before = self.view
         self._show(
             answered=self._clock.now() if is_good else before.answered,
@@ -335,12 +341,12 @@ class Watcher:
             url=self._endpoint.url,
             version=self._endpoint.version,
             failures=failures,
-            last=asked.result,
-            detail="" if is_good else asked.detail,
+            last=response.result,
+            detail="" if is_good else response.detail,
             waits=waits,
         )
 
-    def _tell_log(self, asked: Asked, failures: int) -> None:
+    def _tell_log(self, response: PollResult, failures: int) -> None:
         before = self.view
         if failures == 0:
             if before.answered_seconds is None:
@@ -356,12 +362,12 @@ class Watcher:
                     before.failures,
                 )
         elif failures == 1 or (before.last, before.detail) != (
-            asked.result,
-            asked.detail,
+            response.result,
+            response.detail,
         ):
             logger.warning(
                 "the endpoint returned no document: %s",
-                asked.detail or asked.result.value,
+                response.detail or response.result.value,
             )
 
     def _show_document(self, reading: Reading) -> None:

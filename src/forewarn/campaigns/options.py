@@ -67,14 +67,14 @@ def _step(phase: Phase) -> Form:
             arguments=tuple(_argument(key, table[key]) for key in table),
         )
 
-    return Form(told="a table", kind=dict, read=read)
+    return Form(expected="a table", kind=dict, read=read)
 
 
 def _argument(key: str, value: object) -> tuple[str, str]:
     if not _ARGUMENT.fullmatch(key):
         raise ValueError(f"{quoted(key)} is not the name of an argument")
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"argument {key} must be a text or a whole number")  # noqa: TRY004
+        raise ValueError(f"argument {key} must be a string or a whole number")  # noqa: TRY004
     return key, forms.line(Option(form=Forms.LINE), str(value))
 
 
@@ -85,9 +85,11 @@ def _description(option: Option, value: object) -> str:
     return text
 
 
-_DESCRIPTION = Form(told="a text", read=_description, metavar="TEXT")
-_CAMPAIGN_NAME = Form(told="a name", read=name_of)
-_LABELS = Form(told="a table of texts or lists of texts", kind=dict, read=_labels)
+_DESCRIPTION = Form(expected="a string", read=_description, metavar="TEXT")
+_CAMPAIGN_NAME = Form(expected="a name", read=name_of)
+_LABELS = Form(
+    expected="a table of strings or lists of strings", kind=dict, read=_labels
+)
 
 SELECT: Mapping[str, Option] = {
     "host": Option(form=Forms.NAMES, text="Names of hosts."),

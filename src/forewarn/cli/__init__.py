@@ -21,18 +21,18 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv`; return its exit status."""
-    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
-        become_agent(words, program=sys.argv[0])
+        become_agent(arguments, program=sys.argv[0])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name that the terminal cannot show must not stop the command.
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = _run(words)
+        status = _run(arguments)
         sys.stdout.flush()
     except CommandError as error:
-        _tell(error)
+        _print_error(error)
         return error.status
     except BrokenPipeError:
         # The reader of the pipe has closed it. Python would complain at its exit.
@@ -43,13 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(raw_arguments: Sequence[str]) -> int:
     # Imported here, since the agent does not need it.
     from forewarn.cli import parser  # noqa: PLC0415
 
     try:
-        words = parser.completed(words)
-        arguments = parser.build(words).parse_args(words)
+        raw_arguments = parser.completed(raw_arguments)
+        arguments = parser.build(raw_arguments).parse_args(raw_arguments)
     except SystemExit as ended:
         # argparse has printed the help, the version or an error.
         return ended.code if isinstance(ended.code, int) else Exit.USAGE
@@ -68,7 +68,7 @@ def _run(words: Sequence[str]) -> int:
         return int(run(call))
 
 
-def _tell(error: CommandError) -> None:
+def _print_error(error: CommandError) -> None:
     for line in error.lines:
         print(printable(line), file=sys.stderr)
     for line in error.message.splitlines():

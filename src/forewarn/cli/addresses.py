@@ -34,7 +34,7 @@ def plan(call: Call) -> int:
     wanted = _plan(call)
     commands = routing.changes(routing.Routing(), routing.wanted(wanted))
     if call.flag("json"):
-        calls = [["ip", *words] for words in commands]
+        calls = [["ip", *arguments] for arguments in commands]
         print(json.dumps({"nft": ruleset.ruleset(wanted), "commands": calls}, indent=2))
     else:
         _print_script(ruleset.ruleset(wanted), commands)
@@ -144,8 +144,8 @@ def _print_script(text: str, commands: Sequence[routing.Command]) -> None:
     print("set -e")
     if text:
         print(f"nft -f - <<'END'\n{text}END")
-    for words in commands:
-        print(shlex.join(["ip", *words]))
+    for arguments in commands:
+        print(shlex.join(["ip", *arguments]))
 
 
 class _Host:
@@ -198,23 +198,23 @@ class _Host:
 
     def load(self, text: str) -> None:
         """Load a ruleset in one transaction."""
-        self._run("nft", "-f", "-", given=text)
+        self._run("nft", "-f", "-", stdin=text)
 
     def change(self, commands: Sequence[routing.Command]) -> None:
         """Run the changes of routes and rules in this order."""
-        for words in commands:
-            self._run("ip", "-4", *words)
+        for arguments in commands:
+            self._run("ip", "-4", *arguments)
 
-    def _nft(self, *words: str) -> list[dict[str, Any]]:
-        return self._ask("nft", "-j", *words)["nftables"]
+    def _nft(self, *arguments: str) -> list[dict[str, Any]]:
+        return self._ask("nft", "-j", *arguments)["nftables"]
 
-    def _ask(self, *words: str) -> Any:
+    def _ask(self, *arguments: str) -> Any:
         # `ip` prints nothing if there is nothing to list.
-        return json.loads(self._run(*words) or "[]")
+        return json.loads(self._run(*arguments) or "[]")
 
-    def _run(self, *words: str, given: str = "") -> str:
+    def _run(self, *arguments: str, stdin: str = "") -> str:
         hint = "Run `forewarn addresses undo` to remove the changes."
-        return run_program(words, self._environ, given=given, hint=hint)
+        return run_program(arguments, self._environ, stdin=stdin, hint=hint)
 
 
 def with_sbin(environ: Mapping[str, str]) -> dict[str, str]:
@@ -223,14 +223,18 @@ def with_sbin(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_program(
-    words: Sequence[str], environ: Mapping[str, str], *, given: str = "", hint: str = ""
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    stdin: str = "",
+    hint: str = "",
 ) -> str:
     """Return the output of `nft` or `ip`; raises CommandError, with `hint` if it
     failed."""
     try:
         done = subprocess.run(  # noqa: S603 - words, no shell
-            words,
-            input=given,
+            command,
+            input=stdin,
             env={**with_sbin(environ), "LC_ALL": "C"},
             capture_output=True,
             text=True,
@@ -238,13 +242,13 @@ def run_program(
             timeout=PROGRAM_SECONDS_MAX,
         )
     except FileNotFoundError as error:
-        raise missing(words[0]) from error
+        raise missing(command[0]) from error
     except subprocess.TimeoutExpired as error:
-        raise CommandError(Exit.FAILED, f"`{shlex.join(words)}` timed out") from error
+        raise CommandError(Exit.FAILED, f"`{shlex.join(command)}` timed out") from error
     if done.returncode:
         raise CommandError(
             Exit.FAILED,
-            f"`{shlex.join(words)}` failed",
+            f"`{shlex.join(command)}` failed",
             hint=hint,
             lines=done.stderr.splitlines(),
         )

@@ -58,20 +58,20 @@ def error_of(
         body = answer.json()
     if not isinstance(body, dict) or "kind" not in body or "error" not in body:
         return _stranger(url)
-    told = cast("dict[str, Any]", body)
+    error = cast("dict[str, Any]", body)
     status = _STATUS.get(answer.status_code, Exit.REFUSED)
-    if (file := _FILES.get(told["kind"])) is not None:
+    if (file := _FILES.get(error["kind"])) is not None:
         return CommandError(
             status,
             f"the {file} file cannot be used",
-            hint=str(told.get("hint", "")),
-            lines=[str(each["text"]) for each in told["problems"]],
+            hint=str(error.get("hint", "")),
+            lines=[str(each["text"]) for each in error["problems"]],
         )
-    message, hint = _in_options(told, command)
+    message, hint = _in_options(error, command)
     seconds = answer.headers.get("Retry-After", "")
-    if told["kind"] == "too-many" and seconds.isdecimal():
+    if error["kind"] == "too-many" and seconds.isdecimal():
         hint = f"{hint} Try again in {seconds} s."
-    refused = told.get("refused", ())
+    refused = error.get("refused", ())
     lines = [refusal(each) for each in refused[:REFUSALS_MAX]]
     if more := len(refused[REFUSALS_MAX:]):
         lines.append(f"and {more:,} more")
@@ -85,14 +85,14 @@ def refusal(each: Mapping[str, Any]) -> str:
     return error if is_named else f"{name}: {error}"
 
 
-def _in_options(told: Mapping[str, Any], command: Command | None) -> tuple[str, str]:
+def _in_options(error: Mapping[str, Any], command: Command | None) -> tuple[str, str]:
     """Return the message and the hint of an error, with the options of a command instead
     of the members of its request."""
-    message, hint = str(told["error"]), str(told.get("hint", ""))
-    if command is None or told["kind"] != "bad-request":
+    message, hint = str(error["error"]), str(error.get("hint", ""))
+    if command is None or error["kind"] != "bad-request":
         return message, hint
     options = _options(command)
-    if not (problems := told.get("problems")):
+    if not (problems := error.get("problems")):
         place, colon, rest = message.partition(": ")
         return f"{options.get(place, place)}{colon}{rest}", hint
     named: list[str] = []

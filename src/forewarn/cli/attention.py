@@ -43,60 +43,62 @@ _NEXT_ESSENTIAL = 2
 
 def problems(call: Call) -> int:
     """List the problems; the status is 1 if there are any."""
-    asked, names = selectors(call, "vm", "rollout"), names_of_file(call)
+    selection, names = selectors(call, "vm", "rollout"), names_of_file(call)
     kind, client = call.given("kind"), Client.of(call)
     if call.flag("watch"):
         check_names(call, client, names)
         state = {"state": kind["kind"]} if kind else {}
-        return watch(call, PROBLEMS, {**asked, **state}, names)
-    told = client.whole("problems", {**asked, **kind}, "problems")
-    told["problems"] = found = named(call, client, told["problems"], names)
+        return watch(call, PROBLEMS, {**selection, **state}, names)
+    answer = client.whole("problems", {**selection, **kind}, "problems")
+    answer["problems"] = problems_named = named(call, client, answer["problems"], names)
     output.listed(
         call,
-        told,
+        answer,
         PROBLEMS.empty,
         PROBLEMS.columns,
-        map(_problem_row, found),
+        map(_problem_row, problems_named),
         essential=PROBLEMS.essential,
     )
-    return Exit.FAILED if found else Exit.DONE
+    return Exit.FAILED if problems_named else Exit.DONE
 
 
 def waits(call: Call) -> int:
     """List the tenants whose approval is missing."""
-    told = Client.of(call).whole("waits", selectors(call, "vm"), "waits")
+    answer = Client.of(call).whole("waits", selectors(call, "vm"), "waits")
     output.listed(
         call,
-        told,
+        answer,
         "no approval is missing",
         _WAIT_COLUMNS,
-        map(_wait_row, told["waits"]),
+        map(_wait_row, answer["waits"]),
     )
-    if told["held"] and not call.flag("json"):
+    if answer["held"] and not call.flag("json"):
         output.line()
         output.table(
-            "", _HELD_COLUMNS, map(_held_row, told["held"]), essential=_HELD_ESSENTIAL
+            "", _HELD_COLUMNS, map(_held_row, answer["held"]), essential=_HELD_ESSENTIAL
         )
-    return _warn_of_limit(call, told)
+    return _warn_of_limit(call, answer)
 
 
 def capacity(call: Call) -> int:
     """List free capacity, and the needs of the next hosts."""
-    told = Client.of(call).whole("capacity", selectors(call, "vm"), "zones")
-    output.listed(call, told, "no hosts", _ZONE_COLUMNS, map(_zone_row, told["zones"]))
-    kept = [each for each in told["pools"] if each["reserve"]]
-    if kept and not call.flag("json"):
+    answer = Client.of(call).whole("capacity", selectors(call, "vm"), "zones")
+    output.listed(
+        call, answer, "no hosts", _ZONE_COLUMNS, map(_zone_row, answer["zones"])
+    )
+    reserved = [each for each in answer["pools"] if each["reserve"]]
+    if reserved and not call.flag("json"):
         output.line()
-        output.table("", _POOL_COLUMNS, map(_pool_row, kept))
-    if told["next_hosts"] and not call.flag("json"):
+        output.table("", _POOL_COLUMNS, map(_pool_row, reserved))
+    if answer["next_hosts"] and not call.flag("json"):
         output.line()
-        rows = map(_next_row, told["next_hosts"])
+        rows = map(_next_row, answer["next_hosts"])
         output.table("", _NEXT_COLUMNS, rows, essential=_NEXT_ESSENTIAL)
-    return _warn_of_limit(call, told)
+    return _warn_of_limit(call, answer)
 
 
-def _warn_of_limit(call: Call, told: Json) -> Exit:
-    if not told["complete"] and not call.flag("json"):
+def _warn_of_limit(call: Call, answer: Json) -> Exit:
+    if not answer["complete"] and not call.flag("json"):
         output.line(
             "the sums are incomplete: there are more objects than the service adds up at once"
         )
@@ -213,36 +215,38 @@ more."""
 
 def explain(call: Call) -> int:
     """Explain an operation, rollout, event, campaign, host or VM."""
-    told = Client.of(call).get(
+    answer = Client.of(call).get(
         f"explain/{part(call.text('id'))}", selectors(call, "kind")
     )
-    return output.said(call, told, *_explanation(told))
+    return output.said(call, answer, *_explanation(answer))
 
 
-def _explanation(told: Json) -> Iterator[str]:
+def _explanation(answer: Json) -> Iterator[str]:
     name = (
-        told["what"] if told["id"] in told["what"] else f"{told['id']}, {told['what']}"
+        answer["what"]
+        if answer["id"] in answer["what"]
+        else f"{answer['id']}, {answer['what']}"
     )
-    yield f"{name}: {told['state']}"
-    yield from _reasons(told)
-    yield from (f"  - {limit['text']}" for limit in told["abilities"])
+    yield f"{name}: {answer['state']}"
+    yield from _reasons(answer)
+    yield from (f"  - {limit['text']}" for limit in answer["abilities"])
     # The reasons of a campaign are first; a few hosts show what else it waits for.
-    shown = CAMPAIGN_HOSTS_SHOWN if told["kind"] == "campaign" else None
-    for each in told["operations"][:shown]:
+    shown = CAMPAIGN_HOSTS_SHOWN if answer["kind"] == "campaign" else None
+    for each in answer["operations"][:shown]:
         yield ""
         yield f"{each['operation']}, {each['what']}: {each['state']}"
         yield from _reasons(each)
-    if coming := told["upcoming"]:
+    if coming := answer["upcoming"]:
         yield ""
         yield "Coming work on it:"
         yield from (f"  * {upcoming_line(each)}" for each in coming)
-    left_out = len(told["operations"][shown:]) if shown else 0
-    if more := told["more_operations"] + left_out:
-        name = told["id"]
+    left_out = len(answer["operations"][shown:]) if shown else 0
+    if more := answer["more_operations"] + left_out:
+        name = answer["id"]
         command = (
             f"campaign show {name} --all"
-            if told["kind"] == "campaign"
-            else f"operations {_OPTIONS[told['kind']]} {name}"
+            if answer["kind"] == "campaign"
+            else f"operations {_OPTIONS[answer['kind']]} {name}"
         )
         yield ""
         yield f"and {count(more, 'more open operation')}: forewarn {command}"
@@ -257,6 +261,6 @@ _OPTIONS = {
 """The options that list the operations of an object, by its kind."""
 
 
-def _reasons(told: Json) -> Iterator[str]:
-    yield f"{told['standing']}{':' if told['blocked_by'] else ''}"
-    yield from (f"  * {reason}" for reason in told["blocked_by"])
+def _reasons(answer: Json) -> Iterator[str]:
+    yield f"{answer['standing']}{':' if answer['blocked_by'] else ''}"
+    yield from (f"  * {reason}" for reason in answer["blocked_by"])

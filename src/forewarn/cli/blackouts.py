@@ -12,11 +12,11 @@ TIMES_SHOWN = 10
 """Times of blackouts in the text of a plan; --json has more."""
 
 
-def blackout_line(told: dict[str, Any]) -> str:
+def blackout_line(blackout: dict[str, Any]) -> str:
     """Return the time of a blackout as a line."""
-    if not told["begins"]:
-        return f"blackout {told['name']} has ended"
-    return f"blackout {told['name']}: {told['begins']} to {told['ends']}"
+    if not blackout["begins"]:
+        return f"blackout {blackout['name']} has ended"
+    return f"blackout {blackout['name']}: {blackout['begins']} to {blackout['ends']}"
 
 
 def blackout_lines(times: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -28,18 +28,18 @@ def blackout_lines(times: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def show(call: Call) -> int:
     """Print the blackouts of the service."""
-    told = Client.of(call).get("blackouts")
-    return output.said(call, told, "\n".join(wide_blackout_lines(told)))
+    answer = Client.of(call).get("blackouts")
+    return output.said(call, answer, "\n".join(wide_blackout_lines(answer)))
 
 
-def wide_blackout_lines(told: Json) -> Iterator[str]:
+def wide_blackout_lines(answer: Json) -> Iterator[str]:
     """Yield the blackouts of the service, one per line."""
-    for each in told["blackouts"]:
+    for each in answer["blackouts"]:
         now = " (now)" if each["in_force"] else ""
         where = ", ".join(each["where"]) or "the whole fleet"
         yield (
             f"{blackout_line(each)}{now}, {where}, set by {each['by']} at "
             f"{each['since']}: {each['reason']}"
         )
-    if not told["blackouts"]:
+    if not answer["blackouts"]:
         yield "the service has no blackouts"

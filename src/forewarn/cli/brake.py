@@ -17,14 +17,14 @@ def take_off(call: Call) -> int:
 
 def _set(call: Call, *, is_on: bool, withdraw: bool = False) -> int:
     body = {"on": is_on, "reason": call.text("reason"), "withdraw": withdraw}
-    told = Client.of(call).post("brake", body)
-    return output.said(call, told, _line(told))
+    answer = Client.of(call).post("brake", body)
+    return output.said(call, answer, _line(answer))
 
 
 def show(call: Call) -> int:
     """Print whether the brake is on."""
-    told = Client.of(call).get("brake")
-    return output.said(call, told, _line(told))
+    answer = Client.of(call).get("brake")
+    return output.said(call, answer, _line(answer))
 
 
 def _line(brake: Json) -> str:

@@ -26,5 +26,5 @@ def lines(sums: Json) -> Iterator[str]:
         yield f"and {count(left, 'more failure')}"
 
 
-def _states(found: dict[str, int]) -> str:
-    return counts(Counter(found).elements())
+def _states(totals: dict[str, int]) -> str:
+    return counts(Counter(totals).elements())

@@ -55,7 +55,7 @@ def plan(call: Call) -> int:
         "text": text,
         "hosts_max": PLAN_HOSTS_MAX if is_whole else HOSTS_SHOWN,
     }
-    found = Client.of(call).post(
+    plan_ = Client.of(call).post(
         "campaigns/plan",
         body,
         doing=f"planning {name}",
@@ -63,12 +63,14 @@ def plan(call: Call) -> int:
         progress="" if call.flag("json") else PROGRESS_PATH,
     )
     if page:
-        title = f"plan: {printable(found['campaign'])}"
+        title = f"plan: {printable(plan_['campaign'])}"
         files.write_text(
-            page, single_page(title, module="js/plan.js", view="plan", data=found)
+            page, single_page(title, module="js/plan.js", view="plan", data=plan_)
         )
     with_all = call.flag("all")
-    return output.shown(call, found, lambda told: _show(told, with_all=with_all))
+    return output.shown(
+        call, plan_, lambda shown_plan: _show(shown_plan, with_all=with_all)
+    )
 
 
 def start(call: Call) -> int:
@@ -80,54 +82,56 @@ def start(call: Call) -> int:
         "digest": call.text("plan"),
         "reason": call.text("reason"),
     }
-    told = Client.of(call).post("campaigns", body)
-    return output.shown(call, told, _started)
+    campaign = Client.of(call).post("campaigns", body)
+    return output.shown(call, campaign, _started)
 
 
-def work_of(told: Json) -> str:
+def work_of(campaign: Json) -> str:
     """Return the work of a campaign: `reboot`, or visits that VMs do not notice."""
-    return "visits without impact" if told["impact"] == "none" else told["impact"]
-
-
-def _started(told: Json) -> None:
-    output.line(
-        f"campaign {told['name']} ({told['campaign']}) is {told['state']}: "
-        f"{work_of(told)} of {count(told['hosts'], 'host')}"
+    return (
+        "visits without impact" if campaign["impact"] == "none" else campaign["impact"]
     )
-    output.line(f"next: forewarn campaign show {told['name']}")
+
+
+def _started(campaign: Json) -> None:
+    output.line(
+        f"campaign {campaign['name']} ({campaign['campaign']}) is {campaign['state']}: "
+        f"{work_of(campaign)} of {count(campaign['hosts'], 'host')}"
+    )
+    output.line(f"next: forewarn campaign show {campaign['name']}")
 
 
 def list_(call: Call) -> int:
     """List campaigns, or watch them."""
     if call.flag("watch"):
         return watch_list(call, CAMPAIGNS, {})
-    asked = {"all": "true"} if call.flag("all") else {}
-    found = Client.of(call).every("campaigns", "campaigns", asked)
-    return show_list(call, CAMPAIGNS, CAMPAIGNS.sorted(found))
+    query = {"all": "true"} if call.flag("all") else {}
+    campaigns = Client.of(call).every("campaigns", "campaigns", query)
+    return show_list(call, CAMPAIGNS, CAMPAIGNS.sorted(campaigns))
 
 
 def watch(call: Call) -> int:
     """Show one campaign and its changes until a signal."""
-    told = Client.of(call).get(f"campaigns/{part(call.text('campaign'))}")
-    return watch_list(call, CAMPAIGNS, {"rollout": told["rollout"]})
+    campaign = Client.of(call).get(f"campaigns/{part(call.text('campaign'))}")
+    return watch_list(call, CAMPAIGNS, {"rollout": campaign["rollout"]})
 
 
 def show(call: Call) -> int:
     """Show one campaign."""
     client = Client.of(call)
-    told = client.get(f"campaigns/{part(call.text('campaign'))}")
+    campaign = client.get(f"campaigns/{part(call.text('campaign'))}")
     racks: Json = {}
     if call.flag("racks"):
-        racks = client.get(f"campaigns/{part(told['campaign'])}/racks")
+        racks = client.get(f"campaigns/{part(campaign['campaign'])}/racks")
     operations: Sequence[Json] = ()
     if call.flag("all"):
-        asked = {"rollout": told["rollout"], "all": "true"}
-        operations = OPERATIONS.sorted(client.every("operations", "operations", asked))
+        query = {"rollout": campaign["rollout"], "all": "true"}
+        operations = OPERATIONS.sorted(client.every("operations", "operations", query))
     if call.flag("json"):
         more = {"operations": operations} if call.flag("all") else {}
-        output.document({**told, **racks, **more})
+        output.document({**campaign, **racks, **more})
         return Exit.DONE
-    show_campaign(told)
+    show_campaign(campaign)
     if racks:
         output.line()
         _show_racks(racks)
@@ -159,27 +163,27 @@ _CSV = (
 def report(call: Call) -> int:
     """Show the results of a campaign, which can still run."""
     client = Client.of(call)
-    told = client.get(f"campaigns/{part(call.text('campaign'))}")
-    path = f"campaigns/{part(told['campaign'])}"
+    campaign = client.get(f"campaigns/{part(call.text('campaign'))}")
+    path = f"campaigns/{part(campaign['campaign'])}"
     sums = client.get(f"{path}/sums")
     attempts = client.every(f"{path}/report", "attempts", {})
     if call.flag("json"):
-        output.document({**told, "sums": sums, "attempts": list(attempts)})
+        output.document({**campaign, "sums": sums, "attempts": list(attempts)})
         return Exit.DONE
     if file := call.text("csv"):
         files.write_text(file, _csv(attempts))
     if file := call.text("html"):
         at = format_instant(SystemClock().now())
         page = single_page(
-            f"report: {printable(told['name'])}",
+            f"report: {printable(campaign['name'])}",
             module="js/paper.js",
             view="paper",
-            data={"campaign": told, "sums": sums, "at": at},
+            data={"campaign": campaign, "sums": sums, "at": at},
         )
         files.write_text(file, page)
     if call.text("csv") or call.text("html"):
         return Exit.DONE
-    show_campaign(told)
+    show_campaign(campaign)
     output.line()
     for line in campaign_sums.lines(sums):
         output.sentence(line)
@@ -196,85 +200,91 @@ def _csv(attempts: Iterable[Json]) -> str:
     return text.getvalue()
 
 
-def show_campaign(told: Json) -> None:
+def show_campaign(campaign: Json) -> None:
     """Print a campaign: one screen, however many hosts it has."""
     output.line(
-        f"{told['name']} ({told['campaign']}): {told['state']}, {work_of(told)} of "
-        f"{count(told['hosts'], 'host')}"
+        f"{campaign['name']} ({campaign['campaign']}): {campaign['state']}, {work_of(campaign)} of "
+        f"{count(campaign['hosts'], 'host')}"
     )
     output.line(
-        f"started by {told['actor']} at {second(told['created'])}: {told['reason']}"
+        f"started by {campaign['actor']} at {second(campaign['created'])}: {campaign['reason']}"
     )
     counts = (
-        (told["done"], "done"),
-        (told["in_flight"], "in flight"),
-        (told["waiting"], "waiting"),
-        *([(told["deferred_count"], "deferred")] if told["deferred_count"] else []),
-        (len(told["failed"]), "failed"),
-        (told["skipped"], "skipped"),
+        (campaign["done"], "done"),
+        (campaign["in_flight"], "in flight"),
+        (campaign["waiting"], "waiting"),
+        *(
+            [(campaign["deferred_count"], "deferred")]
+            if campaign["deferred_count"]
+            else []
+        ),
+        (len(campaign["failed"]), "failed"),
+        (campaign["skipped"], "skipped"),
     )
     output.line(", ".join(f"{number:,} {name}" for number, name in counts))
-    _print_terms(told)
-    if told["vms_down"]:
-        most = told["vms_down_max"]
+    _print_terms(campaign)
+    if campaign["vms_down"]:
+        most = campaign["vms_down_max"]
         limit = "" if most is None else f", of at most {most:,} tolerated"
-        output.line(f"VMs down after the work: {told['vms_down']:,}{limit}")
-    if told["drift"]:
+        output.line(f"VMs down after the work: {campaign['vms_down']:,}{limit}")
+    if campaign["drift"]:
         output.line(
-            f"drift: {count(told['drift'], 'new host')} of the fleet would be selected: "
-            f"forewarn campaign add {told['name']} --drift --reason TEXT"
+            f"drift: {count(campaign['drift'], 'new host')} of the fleet would be selected: "
+            f"forewarn campaign add {campaign['name']} --drift --reason TEXT"
         )
-    if told["halted"]:
-        halted = told["halted"]
+    if campaign["halted"]:
+        halted = campaign["halted"]
         output.sentence(
             f"halted by {halted['by']} at {second(halted['at'])}: {halted['message']}"
         )
-    for each in told["pauses"]:
+    for each in campaign["pauses"]:
         output.sentence(
             f"paused by {each['by']} at {second(each['at'])}: {each['reason']}"
         )
-    for window in told["windows"]:
+    for window in campaign["windows"]:
         output.line(f"window: {window}")
-    for blackout in told["blackouts"]:
+    for blackout in campaign["blackouts"]:
         output.line(blackout_line(blackout))
-    if told["waits_for"]:
-        output.sentence(f"waits: {told['waits_for']}")
+    if campaign["waits_for"]:
+        output.sentence(f"waits: {campaign['waits_for']}")
     output.line()
-    stages = [_running_stage(told, number) for number in range(len(told["stages"]))]
+    stages = [
+        _running_stage(campaign, number) for number in range(len(campaign["stages"]))
+    ]
     output.table("no stages", _RUNNING_STAGES, stages)
-    shown = told["failed"][:FAILED_SHOWN]
+    shown = campaign["failed"][:FAILED_SHOWN]
     if shown:
         output.line()
     for each in shown:
         why = each["reason"] or f"see forewarn explain {each['operation']}"
         output.sentence(f"failed: {each['host']}: {why}")
-    if left := len(told["failed"]) - len(shown):
+    if left := len(campaign["failed"]) - len(shown):
         output.line(f"and {count(left, 'more failed host')}")
-    if shown and not told["ended"]:
-        words = f"{told['name']} {shown[0]['host']}"
-        output.line(f"next: forewarn campaign retry {words}")
-        output.line(f"  or: forewarn campaign skip {words} --reason TEXT")
-    _show_deferred(told)
+    if shown and not campaign["ended"]:
+        names = f"{campaign['name']} {shown[0]['host']}"
+        output.line(f"next: forewarn campaign retry {names}")
+        output.line(f"  or: forewarn campaign skip {names} --reason TEXT")
+    _show_deferred(campaign)
 
 
-def _show_racks(told: Json) -> None:
+def _show_racks(campaign: Json) -> None:
     """Print the hosts by stage and rack."""
-    left = told["racks_left_out"]
+    left = campaign["racks_left_out"]
     rows = (
         (
             str(each["stage"]),
             each["rack"] or "-",
             *(f"{each[name.lower().replace(' ', '_')]:,}" for name in _RACKS[2:]),
         )
-        for each in told["racks"]
+        for each in campaign["racks"]
     )
     rest = f"and {count(left, 'more row')}" if left else ""
     output.table("no hosts", _RACKS, rows, rest)
 
 
-def _show_deferred(told: Json) -> None:
+def _show_deferred(campaign: Json) -> None:
     """Print the hosts that wait for another attempt to move their VMs away."""
-    shown = told["deferred"][:FAILED_SHOWN]
+    shown = campaign["deferred"][:FAILED_SHOWN]
     if shown:
         output.line()
     for each in shown:
@@ -285,35 +295,35 @@ def _show_deferred(told: Json) -> None:
             f"deferred: {each['host']}, {each['attempts']} of {each['attempts_max']} "
             f"attempts, {when} (forewarn explain {each['operation']})"
         )
-    if left := told["deferred_count"] - len(shown):
+    if left := campaign["deferred_count"] - len(shown):
         output.line(f"and {count(left, 'more deferred host')}")
 
 
-def _print_terms(told: Json) -> None:
+def _print_terms(terms: Json) -> None:
     """Print how many hosts can be in flight, and whether windows count."""
-    rank = f", priority {told['priority']}" if told["priority"] else ""
-    output.line(f"{_budgets(told['budgets'])}{rank}")
-    if told["emergency"]:
+    rank = f", priority {terms['priority']}" if terms["priority"] else ""
+    output.line(f"{_budgets(terms['budgets'])}{rank}")
+    if terms["emergency"]:
         output.line("emergency: windows, blackouts and deferrals do not stop it")
 
 
-def _budgets(told: Json) -> str:
+def _budgets(budgets: Json) -> str:
     """Return the budgets as in the campaign file."""
     named = [
         f"{key} {value}"
         for key in ("in_flight", "unavailable", "tenant_vms", "overlap_notice")
-        if (value := told[key])
+        if (value := budgets[key])
     ]
-    named += [f"{label} {most}" for label, most in told["by"].items()]
+    named += [f"{label} {most}" for label, most in budgets["by"].items()]
     return f"budgets: {', '.join(named)}"
 
 
-def _running_stage(told: Json, place: int) -> Sequence[str]:
-    stage, number = told["stages"][place], place + 1
+def _running_stage(campaign: Json, place: int) -> Sequence[str]:
+    stage, number = campaign["stages"][place], place + 1
     state = "waits"
-    if number < told["stage"] or told["state"] == "Done":
+    if number < campaign["stage"] or campaign["state"] == "Done":
         state = "done"
-    elif number == told["stage"]:
+    elif number == campaign["stage"]:
         # A stage that has soaked can wait for its approval.
         state = "runs" if stage["left"] else "done"
         if stage["soaks_until"]:
@@ -332,29 +342,29 @@ def _running_stage(told: Json, place: int) -> Sequence[str]:
     )
 
 
-def _show(told: Json, *, with_all: bool) -> None:
+def _show(plan_: Json, *, with_all: bool) -> None:
     """Print a plan for a person."""
     output.line(
-        f"campaign {told['campaign']}: {work_of(told)} of "
-        f"{count(told['host_count'], 'host')} with {count(told['vm_count'], 'VM')} of "
-        f"{count(told['tenant_count'], 'tenant')}"
+        f"campaign {plan_['campaign']}: {work_of(plan_)} of "
+        f"{count(plan_['host_count'], 'host')} with {count(plan_['vm_count'], 'VM')} of "
+        f"{count(plan_['tenant_count'], 'tenant')}"
     )
-    for each in (*_groups(told), *_tenants(told), *told["limits"]):
+    for each in (*_groups(plan_), *_tenants(plan_), *plan_["limits"]):
         output.line(f"  {each}")
     output.line()
-    output.table("no stages", _STAGES, map(_stage, told["stages"], _numbers()))
+    output.table("no stages", _STAGES, map(_stage, plan_["stages"], _numbers()))
     output.line()
-    shown = told["hosts"] if with_all else told["hosts"][:HOSTS_SHOWN]
-    left = told["host_count"] - len(shown)
+    shown = plan_["hosts"] if with_all else plan_["hosts"][:HOSTS_SHOWN]
+    left = plan_["host_count"] - len(shown)
     rest = f"and {count(left, 'more host')}: --all prints all of them" if left else ""
     output.table("no hosts", _HOSTS, map(_host, shown), rest)
     output.line()
-    found = (_pace, _times, _refused, _apart, _held)
-    for each in (line for lines in found for line in lines(told)):
+    sections = (_pace, _times, _refused, _apart, _held)
+    for each in (line for lines in sections for line in lines(plan_)):
         output.line(each)
-    for each in told["warnings"]:
+    for each in plan_["warnings"]:
         output.sentence(f"warning: {each}")
-    output.line(f"plan {told['digest']}; nothing was announced or changed")
+    output.line(f"plan {plan_['digest']}; nothing was announced or changed")
 
 
 def _numbers() -> Iterator[int]:
@@ -364,8 +374,8 @@ def _numbers() -> Iterator[int]:
         yield number
 
 
-def _groups(told: Json) -> Iterator[str]:
-    for label, values in told["counts"].items():
+def _groups(plan_: Json) -> Iterator[str]:
+    for label, values in plan_["counts"].items():
         shown = ", ".join(
             f"{each['value'] or '(none)'} {each['hosts']:,}"
             for each in values[:GROUPS_SHOWN]
@@ -374,11 +384,11 @@ def _groups(told: Json) -> Iterator[str]:
         yield f"{label}: {shown}" + (f" and {left} more" if left > 0 else "")
 
 
-def _tenants(told: Json) -> Iterator[str]:
-    found: Sequence[Json] = told["tenants"]
-    if found:
-        shown = ", ".join(f"{each['tenant']} {each['vms']:,}" for each in found)
-        left = told["tenant_count"] - len(found)
+def _tenants(plan_: Json) -> Iterator[str]:
+    tenants: Sequence[Json] = plan_["tenants"]
+    if tenants:
+        shown = ", ".join(f"{each['tenant']} {each['vms']:,}" for each in tenants)
+        left = plan_["tenant_count"] - len(tenants)
         yield f"VMs of tenants: {shown}" + (f" and {left:,} more" if left else "")
 
 
@@ -406,75 +416,77 @@ def _host(host: Json) -> Sequence[str]:
     )
 
 
-def _pace(told: Json) -> Iterator[str]:
+def _pace(plan_: Json) -> Iterator[str]:
     """Yield the constraint that binds, and the next ones."""
-    first, *others = told["bounds"]
+    first, *others = plan_["bounds"]
     yield f"binds: {first['message']}: at least {count(first['rounds'], 'round')}"
     for each in others:
         yield f"  then {each['message']}: {count(each['rounds'], 'round')}"
-    sets, least = told["sets"], told["sets_at_least"]
+    sets, least = plan_["sets"], plan_["sets_at_least"]
     best = "the minimum" if sets == least else f"at least {least:,} are needed"
     yield f"hosts that can be in work together: {count(sets, 'set')}, {best}"
 
 
-def _times(told: Json) -> Iterator[str]:
-    for opening in told["openings"]:
+def _times(plan_: Json) -> Iterator[str]:
+    for opening in plan_["openings"]:
         yield f"window: {opening['opens']} to {opening['closes']}"
-    yield from blackout_lines(told["blackouts"])
-    if told["measured"]:
-        yield _measured(told["measured"])
+    yield from blackout_lines(plan_["blackouts"])
+    if plan_["measured"]:
+        yield _measured(plan_["measured"])
     yield from (
-        f"{name}: ends {_when(told[key])}"
+        f"{name}: ends {_when(plan_[key])}"
         for key, name in (("typical", "typical hosts"), ("slow", "slow hosts"))
     )
 
 
-def _measured(found: Json) -> str:
+def _measured(durations: Json) -> str:
     """Return the durations of past work, which the forecasts use."""
 
     def span(seconds: float) -> str:
         return describe_duration(round(seconds) * SECOND)
 
     models = (
-        f" of model {listed(found['models'], MODELS_SHOWN)}" if found["models"] else ""
+        f" of model {listed(durations['models'], MODELS_SHOWN)}"
+        if durations["models"]
+        else ""
     )
     text = (
-        f"measured on {count(found['hosts'], 'host')}{models}: work "
-        f"{span(found['work_typical_seconds'])} typical, "
-        f"{span(found['work_slow_seconds'])} slow"
+        f"measured on {count(durations['hosts'], 'host')}{models}: work "
+        f"typically {span(durations['work_typical_seconds'])}, "
+        f"slowest {span(durations['work_slow_seconds'])}"
     )
-    if found["notice_typical_seconds"] is None:
+    if durations["notice_typical_seconds"] is None:
         return text
     return (
-        f"{text}; notice used {span(found['notice_typical_seconds'])} typical, "
-        f"{span(found['notice_slow_seconds'])} slow"
+        f"{text}; notice time used: typically {span(durations['notice_typical_seconds'])}, "
+        f"slowest {span(durations['notice_slow_seconds'])}"
     )
 
 
-def _when(found: Any) -> str:
-    left = describe_duration(round(found["seconds"]) * SECOND)
-    return f"{second(found['ends'])}, in {left}"
+def _when(end: Any) -> str:
+    left = describe_duration(round(end["seconds"]) * SECOND)
+    return f"{second(end['ends'])}, in {left}"
 
 
-def _refused(told: Json) -> Iterator[str]:
-    total = told["refused_count"]
+def _refused(plan_: Json) -> Iterator[str]:
+    total = plan_["refused_count"]
     if not total:
         return
     yield f"{count(total, 'selected host')} cannot be done now and would be left out:"
-    shown = told["refused"][:REFUSED_SHOWN]
+    shown = plan_["refused"][:REFUSED_SHOWN]
     for each in shown:
         yield f"  {each['host']}: {each['message']}"
     if total > len(shown):
         reasons = ", ".join(
             f"{number:,} {reason}"
-            for reason, number in told["refused_by_reason"].items()
+            for reason, number in plan_["refused_by_reason"].items()
         )
         yield f"  and {total - len(shown):,} more; in all {reasons}"
 
 
-def _apart(told: Json) -> Iterator[str]:
+def _apart(plan_: Json) -> Iterator[str]:
     """Yield which hosts would wait without end for windows, and what to do about it."""
-    for each in told["apart"]:
+    for each in plan_["apart"]:
         shown = listed(each["hosts"], HELD_SHOWN)
         left = each["host_count"] - len(each["hosts"])
         yield each["message"]
@@ -482,9 +494,9 @@ def _apart(told: Json) -> Iterator[str]:
         yield f"  hint: {each['hint']}"
 
 
-def _held(told: Json) -> Iterator[str]:
+def _held(plan_: Json) -> Iterator[str]:
     """Yield which other campaigns have any of the hosts, and what to do about it."""
-    for each in told["held"]:
+    for each in plan_["held"]:
         shown = listed(each["hosts"], HELD_SHOWN)
         left = each["host_count"] - len(each["hosts"])
         more = f" (and {left:,} more)" if left else ""

@@ -13,16 +13,18 @@ _COLUMNS = ("CHECK", "OUTCOME", "ASKED", "REASON", "NEEDED", "KIND", "ASKS")
 
 def list_(call: Call) -> int:
     """List the checks."""
-    found = Client.of(call).get("checks")["checks"]
-    return output.listed(call, found, "no checks", _COLUMNS, map(_row, found))
+    checks = Client.of(call).get("checks")["checks"]
+    return output.listed(call, checks, "no checks", _COLUMNS, map(_row, checks))
 
 
 def run(call: Call) -> int:
     """Ask a check."""
     name = quote(call.text("name"), safe="")
-    found = Client.of(call).post(f"checks/{name}/run", {}, is_question=True)
-    output.said(call, found, f"{found['name']}: {found['outcome']}: {found['reason']}")
-    return Exit.DONE if found["outcome"] == "pass" else Exit.FAILED
+    result = Client.of(call).post(f"checks/{name}/run", {}, is_question=True)
+    output.said(
+        call, result, f"{result['name']}: {result['outcome']}: {result['reason']}"
+    )
+    return Exit.DONE if result["outcome"] == "pass" else Exit.FAILED
 
 
 def _row(check: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from forewarn.cli.command_table import Call
 
 def show(call: Call) -> int:
     """Print what tenants have deferred or expedited."""
-    asked = call.given("tenant")
-    found = list(Client.of(call).every("tenant/deferrals", "deferrals", asked))
-    return output.shown(call, found, _table)
+    query = call.given("tenant")
+    deferrals = list(Client.of(call).every("tenant/deferrals", "deferrals", query))
+    return output.shown(call, deferrals, _table)
 
 
-def _table(found: Sequence[Json]) -> None:
+def _table(deferrals: Sequence[Json]) -> None:
     output.table(
         "no maintenance is deferred or expedited",
         ("SCOPE", "VM", "UNTIL", "TIMES", "BY", "REASON", "TENANT", "ROLLOUT"),
@@ -29,7 +29,7 @@ def _table(found: Sequence[Json]) -> None:
                 each["tenant"],
                 each["rollout"] or "-",
             )
-            for each in found
+            for each in deferrals
         ],
         essential=3,
     )
@@ -37,12 +37,12 @@ def _table(found: Sequence[Json]) -> None:
 
 def choice_line(choice: Json) -> str:
     """Return a choice as a line."""
-    what = f"VM {choice['vm']}" if choice["vm"] else f"scope {choice['scope']}"
+    subject = f"VM {choice['vm']}" if choice["vm"] else f"scope {choice['scope']}"
     if choice["expedited"]:
         return (
-            f"the maintenance of {what} comes first when its host can be maintained, and "
+            f"the maintenance of {subject} comes first when its host can be maintained, and "
             "is approved before an agent in a VM has prepared"
         )
     if choice["over"]:
-        return f"the maintenance of {what} is no longer deferred"
-    return f"the maintenance of {what} is deferred until {choice['until']}"
+        return f"the maintenance of {subject} is no longer deferred"
+    return f"the maintenance of {subject} is deferred until {choice['until']}"

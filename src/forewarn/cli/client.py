@@ -211,14 +211,14 @@ class Client:
         self, path: str, key: str, params: Mapping[str, str]
     ) -> Generator[dict[str, Any]]:
         """Yield the objects of all pages of a list."""
-        asked = {"limit": PAGE, **params}
+        query = {"limit": PAGE, **params}
         number = 0
         while True:
-            page = self.get(path, asked)
+            page = self.get(path, query)
             yield from page[key]
             if page["next"] is None:
                 return
-            asked["after"] = page["next"]
+            query["after"] = page["next"]
             number += len(page[key])
             self._so_far = f", {number:,} {key} so far"
 
@@ -337,7 +337,7 @@ class Client:
             return ""
 
     def _unreachable(self, error: Exception, path: str = "") -> CommandError:
-        what, how = (
+        server, how = (
             ("simulator", "simulate")
             if path.startswith("sim/")
             else ("service", "serve")
@@ -352,7 +352,7 @@ class Client:
             hint = "Run the command as root or as a member of the service's group."
         return CommandError(
             Exit.UNREACHABLE,
-            f"the {what} at {self.url} cannot be reached: {error or 'no response'}",
+            f"the {server} at {self.url} cannot be reached: {error or 'no response'}",
             hint=hint,
         )
 

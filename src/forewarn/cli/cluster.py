@@ -26,34 +26,36 @@ _STANDBY = {
 
 def show(call: Call) -> int:
     """Show the replicas."""
-    found = Client.of(call).get("cluster")
-    return output.shown(call, found, _print)
+    cluster = Client.of(call).get("cluster")
+    return output.shown(call, cluster, _print)
 
 
-def _print(found: Mapping[str, Any]) -> None:
-    if not found["replicated"]:
+def _print(cluster: Mapping[str, Any]) -> None:
+    if not cluster["replicated"]:
         output.line("this service has no cluster: it runs alone, with its own store")
         return
-    output.line(_head(found))
-    if found["synchronous_standby"] is not None:
-        output.line(_STANDBY[found["synchronous_standby"]])
-    output.table("no replicas", _COLUMNS, map(_row, found["replicas"]), essential=3)
+    output.line(_head(cluster))
+    if cluster["synchronous_standby"] is not None:
+        output.line(_STANDBY[cluster["synchronous_standby"]])
+    output.table("no replicas", _COLUMNS, map(_row, cluster["replicas"]), essential=3)
 
 
-def _head(found: Mapping[str, Any]) -> str:
-    here, asked = found["answered_by"], found["asked_ago_seconds"]
-    if found["term"] is None:
-        since = "since it started" if asked is None else f"for {_spoken(asked)}"
+def _head(cluster: Mapping[str, Any]) -> str:
+    here, asked_seconds = cluster["answered_by"], cluster["asked_ago_seconds"]
+    if cluster["term"] is None:
+        since = (
+            "since it started"
+            if asked_seconds is None
+            else f"for {_spoken(asked_seconds)}"
+        )
         return f"unknown: {here} has had no answer of the database {since}"
-    if found["leader"] is None:
-        return f"no replica leads (term {found['term']}), says {here}"
-    led = found["led_for_seconds"]
+    if cluster["leader"] is None:
+        return f"no replica leads (term {cluster['term']}), says {here}"
+    led = cluster["led_for_seconds"]
     since = "for an unknown time" if led is None else f"for {_spoken(led)}"
-    changes = found["takeovers"]
+    changes = cluster["takeovers"]
     recent = f", {changes} takeovers in 15 minutes" if changes > 1 else ""
-    return (
-        f"{found['leader']} leads {since} (term {found['term']}{recent}), says {here}"
-    )
+    return f"{cluster['leader']} leads {since} (term {cluster['term']}{recent}), says {here}"
 
 
 def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:

@@ -45,8 +45,8 @@ def completion(call: Call) -> int:
 def script(shell: str, program: str = PROGRAM) -> str:
     """Return the completion script of a program for a shell."""
     write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
-    found = levels() if program == PROGRAM else agent_levels()
-    return "".join(f"{line}\n" for line in write(program, list(found)))
+    command_levels = levels() if program == PROGRAM else agent_levels()
+    return "".join(f"{line}\n" for line in write(program, list(command_levels)))
 
 
 def function_of(program: str) -> str:
@@ -142,38 +142,40 @@ _BASH_BEGIN = """\
     done"""
 
 
-def _bash(program: str, found: list[Level]) -> Iterator[str]:
+def _bash(program: str, command_levels: list[Level]) -> Iterator[str]:
     yield f"# bash completion for {program}; made by `forewarn completion bash`"
-    yield from _bash_body(program, found)
+    yield from _bash_body(program, command_levels)
 
 
-def _bash_body(program: str, found: list[Level]) -> Iterator[str]:
+def _bash_body(program: str, command_levels: list[Level]) -> Iterator[str]:
     function = function_of(program)
-    yield from _bash_helpers(function, found)
+    yield from _bash_helpers(function, command_levels)
     yield _BASH_BEGIN.replace("@", function)
     yield '    case "$path:$prev" in'
-    for level in found:
+    for level in command_levels:
         for name, values in level.values:
             yield f"        {shlex.quote(f'{level.words}:{name}')})"
             yield f"            {_bash_reply(values)}; return ;;"
     yield "    esac"
     yield '    case "$path" in'
-    for level in found:
-        words = " ".join(name for name, _ in level.follow)
+    for level in command_levels:
+        options = " ".join(name for name, _ in level.follow)
         files = '; COMPREPLY+=($(compgen -f -- "$cur"))' if level.takes_files else ""
         yield f"        {shlex.quote(level.words)})"
-        yield f'            COMPREPLY=($(compgen -W "{words}" -- "$cur")){files} ;;'
+        yield f'            COMPREPLY=($(compgen -W "{options}" -- "$cur")){files} ;;'
     yield "    esac"
     yield "}"
     yield f"complete -F {function} {program}"
 
 
-def _bash_helpers(function: str, found: list[Level]) -> Iterator[str]:
-    paths = "|".join(shlex.quote(level.words) for level in found if level.words)
+def _bash_helpers(function: str, command_levels: list[Level]) -> Iterator[str]:
+    paths = "|".join(
+        shlex.quote(level.words) for level in command_levels if level.words
+    )
     yield f'{function}_is_path() {{ case "$1" in {paths}) return 0 ;; esac; return 1; }}'
     takes = "|".join(
         shlex.quote(f"{level.words}:{name}")
-        for level in found
+        for level in command_levels
         for name, _ in level.values
     )
     yield (
@@ -193,13 +195,13 @@ def _bash_reply(values: tuple[str, ...]) -> str:
 # Zsh runs the script for bash.
 
 
-def _zsh(program: str, found: list[Level]) -> Iterator[str]:
+def _zsh(program: str, command_levels: list[Level]) -> Iterator[str]:
     function = function_of(program)
     yield f"#compdef {program}"
     yield f"# zsh completion for {program}; to be sourced behind compinit, or in a file"
     yield f"# {function} of a directory in fpath"
     yield "autoload -U +X bashcompinit && bashcompinit"
-    yield from _bash_body(program, found)
+    yield from _bash_body(program, command_levels)
     # In a directory of fpath, zsh reads this file at the first completion.
     yield f'[[ "${{funcstack[1]}}" != {function} ]] || _bash_complete -F {function}'
 
@@ -207,15 +209,15 @@ def _zsh(program: str, found: list[Level]) -> Iterator[str]:
 # Fish
 
 
-def _fish(program: str, found: list[Level]) -> Iterator[str]:
+def _fish(program: str, command_levels: list[Level]) -> Iterator[str]:
     yield f"# fish completion for {program}; made by `forewarn completion fish`"
     yield f"complete -c {program} -f"
-    for level in found:
+    for level in command_levels:
         condition = _fish_condition(level)
         values = dict(level.values)
         for name, text in level.follow:
-            words = _fish_words(name, text, values.get(name))
-            yield shlex.join(("complete", "-c", program, "-n", condition, *words))
+            arguments = _fish_words(name, text, values.get(name))
+            yield shlex.join(("complete", "-c", program, "-n", condition, *arguments))
         if level.takes_files:
             yield f"complete -c {program} -n {shlex.quote(condition)} -F"
 
@@ -223,12 +225,12 @@ def _fish(program: str, found: list[Level]) -> Iterator[str]:
 def _fish_condition(level: Level) -> str:
     if not level.words:
         return "__fish_use_subcommand"
-    words = level.words.split()
-    seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in words)
+    path = level.words.split()
+    condition = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path)
     if level.words in GROUPS:
         members = [name for name, _ in _members(level.words)]
-        return f"{seen}; and not __fish_seen_subcommand_from {' '.join(members)}"
-    return seen
+        return f"{condition}; and not __fish_seen_subcommand_from {' '.join(members)}"
+    return condition
 
 
 def _fish_words(name: str, text: str, values: tuple[str, ...] | None) -> Iterator[str]:

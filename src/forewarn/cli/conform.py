@@ -73,7 +73,7 @@ def conform(call: Call) -> int:
             for finding in examination.run(polls):
                 findings.append(finding)
                 if speaks:
-                    _say(finding, shows=shows, colours=colours)
+                    _print_finding(finding, shows=shows, colours=colours)
     except OSError as error:
         raise CommandError(
             Exit.UNREACHABLE,
@@ -85,14 +85,14 @@ def conform(call: Call) -> int:
         documents=len(examination.seen.newest),
         ended=examination.ended,
     )
-    found = report(url, findings, watched)
+    result = report(url, findings, watched)
     print(
-        printable(summary(found)) if speaks else json_text(document(found), indent=2),
+        printable(summary(result)) if speaks else json_text(document(result), indent=2),
         flush=True,
     )
     if file:
-        _write(file, found, with_evidence=shows)
-    return Exit.DONE if found.passed else Exit.FAILED
+        _write(file, result, with_evidence=shows)
+    return Exit.DONE if result.passed else Exit.FAILED
 
 
 def _speed(text: str) -> float:
@@ -131,17 +131,17 @@ class _Watch(contextlib.ExitStack):
         """Wait for the next read; return whether the watch must end."""
         if not self._has_begun:
             self._has_begun = True
-            self.enter_context(interruptible(self._hear))
+            self.enter_context(interruptible(self._on_signal))
         return self._stopped.wait(POLL_SECONDS)
 
-    def _hear(self, number: int, _: object) -> None:
+    def _on_signal(self, number: int, _: object) -> None:
         self._terminals.leave()
         if self._stopped.is_set() and number in (signal.SIGINT, signal.SIGTERM):
             raise KeyboardInterrupt
         self._stopped.set()
 
 
-def _say(finding: Finding, *, shows: bool, colours: bool) -> None:
+def _print_finding(finding: Finding, *, shows: bool, colours: bool) -> None:
     verdict = f"{name_of(finding.verdict):<9}"
     if colours:
         verdict = f"{_STYLES[verdict.rstrip()]}{verdict}{_PLAIN}"
@@ -151,9 +151,9 @@ def _say(finding: Finding, *, shows: bool, colours: bool) -> None:
             print(f"        {each}", flush=True)
 
 
-def _write(file: str, found: Report, *, with_evidence: bool) -> None:
+def _write(file: str, result: Report, *, with_evidence: bool) -> None:
     if file.endswith(".json"):
-        value: dict[str, Any] = document(found)
+        value: dict[str, Any] = document(result)
         files.write_text(file, json.dumps(value, indent=2) + "\n")
     else:
-        files.write_text(file, markdown(found, with_evidence=with_evidence))
+        files.write_text(file, markdown(result, with_evidence=with_evidence))

@@ -15,25 +15,25 @@ def console(call: Call) -> int:
     at = call.text("at")
     base = _base_of(at or client.url)
     if caller["identified_by"] == "nothing":
-        made: dict[str, Any] = {"url": base + browsers.PAGE, "expires": None}
+        address: dict[str, Any] = {"url": base + browsers.PAGE, "expires": None}
     else:
-        given = client.post("session/links", {})
+        link = client.post("session/links", {})
         # Perhaps another replica, which leads, has created the link.
         base = _base_of(at or client.url)
-        made = {"url": base + given["path"], "expires": given["expires"]}
+        address = {"url": base + link["path"], "expires": link["expires"]}
     if call.flag("json"):
-        output.document(made)
+        output.document(address)
         return Exit.DONE
-    if made["expires"] is None:
+    if address["expires"] is None:
         sys.stderr.write("No login is needed on this machine.\n")
     else:
         sys.stderr.write(
             f"The link begins one session of {caller['name']}, until "
-            f"{made['expires']}:\n"
+            f"{address['expires']}:\n"
         )
-    output.line(made["url"])
+    output.line(address["url"])
     if not call.flag("no_open"):
-        browsers.show_link(made["url"], call.environ)
+        browsers.show_link(address["url"], call.environ)
     return Exit.DONE
 
 

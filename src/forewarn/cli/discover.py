@@ -25,11 +25,11 @@ each of 400 hosts answers in less."""
 def discover(call: Call) -> int:
     """Write the fleet file of an inventory."""
     limit = times.duration(call, "timeout", is_positive=True) or TIMEOUT
-    words = _words(call, seconds=limit / SECOND)
+    command = _words(call, seconds=limit / SECOND)
     target = call.text("file")
     if target:
         files.need_writable(target)
-    run = Discovery(words, seconds=limit / SECOND, clock=SystemClock())
+    run = Discovery(command, seconds=limit / SECOND, clock=SystemClock())
     name = "libvirt" if call.texts("libvirt") else run.name
     try:
         wanted = read_inventory(run.run(), name=name)
@@ -52,8 +52,8 @@ def discover(call: Call) -> int:
 
 def _words(call: Call, *, seconds: float) -> tuple[str, ...]:
     """Return the program and its arguments; raises CommandError."""
-    given, uris = call.text("command"), call.texts("libvirt")
-    if given and uris:
+    command, uris = call.text("command"), call.texts("libvirt")
+    if command and uris:
         raise CommandError(
             Exit.USAGE,
             "two sources are given, --libvirt and --command",
@@ -62,17 +62,17 @@ def _words(call: Call, *, seconds: float) -> tuple[str, ...]:
     if uris:
         return _libvirt_words(call, uris, seconds=seconds)
     try:
-        words = tuple(shlex.split(given))
+        command_parts = tuple(shlex.split(command))
     except ValueError as error:
         raise CommandError(Exit.USAGE, f"--command: {error}") from error
-    if not words:
+    if not command_parts:
         raise CommandError(
             Exit.USAGE,
             "no source is given",
             hint="Name a program that prints an inventory, --command PROGRAM, or the "
             "libvirts of hosts, --libvirt URI",
         )
-    return words
+    return command_parts
 
 
 def _libvirt_words(

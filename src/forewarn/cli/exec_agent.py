@@ -13,29 +13,29 @@ from collections.abc import Sequence
 _CONFIG = "--config"
 
 
-def become_agent(words: Sequence[str], *, program: str) -> None:
+def become_agent(arguments: Sequence[str], *, program: str) -> None:
     """Execute the agent if `words` start it; else return.
 
     `program` is `sys.argv[0]`.
     """
-    if len(words) > 1 and words[0] == "agent":
+    if len(arguments) > 1 and arguments[0] == "agent":
         # Imported here, since it is not needed without flags.
         from forewarn.agent.option_table import with_switches  # noqa: PLC0415
 
-        words = with_switches(words)
-    if not is_run(words) or os.name != "posix" or not sys.executable:
+        arguments = with_switches(arguments)
+    if not is_run(arguments) or os.name != "posix" or not sys.executable:
         return
     sys.stdout.flush()
     sys.stderr.flush()
     command = [sys.executable, *_switches(program), "-m", "forewarn.agent"]
-    os.execv(sys.executable, [*command, *words[1:]])  # noqa: S606 - ourselves
+    os.execv(sys.executable, [*command, *arguments[1:]])  # noqa: S606 - ourselves
 
 
-def is_run(words: Sequence[str]) -> bool:
+def is_run(arguments: Sequence[str]) -> bool:
     """Return whether the words are `agent` and known flags with their values."""
-    if words[:1] != ["agent"]:
+    if arguments[:1] != ["agent"]:
         return False
-    rest = list(words[1:])
+    rest = list(arguments[1:])
     while rest:
         flag, has_value, _ = rest.pop(0).partition("=")
         if not _is_known(flag):

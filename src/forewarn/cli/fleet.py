@@ -36,8 +36,8 @@ def apply(call: Call) -> int:
     """Apply a fleet file, or print the changes that it would make."""
     text, name = files.read_text(call.text("file"))
     dry = call.flag("dry_run")
-    said = {"name": name, "text": text, "reason": call.text("reason")}
-    body = {**said, **call.flags("allow_empty", "inventory")}
+    request = {"name": name, "text": text, "reason": call.text("reason")}
+    body = {**request, **call.flags("allow_empty", "inventory")}
     if limit := call.text("removals_max"):
         if not call.flag("inventory"):
             raise CommandError(
@@ -69,11 +69,11 @@ def show(call: Call) -> int:
     """Print the current fleet."""
     names = names_of_file(call)
     client = Client.of(call)
-    told = client.whole("fleet", selectors(call), *_SECTIONS)
-    in_fleet = {each["name"] for section in _SECTIONS for each in told[section]}
+    answer = client.whole("fleet", selectors(call), *_SECTIONS)
+    in_fleet = {each["name"] for section in _SECTIONS for each in answer[section]}
     check_names(call, client, names - in_fleet if names else None)
     fleet = {
-        section: [each for each in told[section] if _is_named(each, names)]
+        section: [each for each in answer[section] if _is_named(each, names)]
         for section in _SECTIONS
     }
     with_all = call.flag("all")
@@ -128,8 +128,8 @@ def _with_details(
     objects: Sequence[Json],
 ) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return a table with the additional columns in which an object has a value."""
-    found = {title: [*map(of, objects)] for title, of in details.items()}
-    used = {title: cells for title, cells in found.items() if any(cells)}
+    cells_by_title = {title: [*map(of, objects)] for title, of in details.items()}
+    used = {title: cells for title, cells in cells_by_title.items() if any(cells)}
     return (*columns, *used), [
         (*row, *(cells[place] or "-" for cells in used.values()))
         for place, row in enumerate(rows)
@@ -164,8 +164,8 @@ def _scope_row(scope: Json) -> Sequence[str]:
         listens = f"{len(listening)} of {len(views)}"
     else:
         listens = "yes" if listening else "no"
-    seen = max((view["last_seen"] or "" for view in views), default="")
-    return (scope["name"], scope["tenant"], scope["kind"], listens, seen or "-")
+    last_seen = max((view["last_seen"] or "" for view in views), default="")
+    return (scope["name"], scope["tenant"], scope["kind"], listens, last_seen or "-")
 
 
 def _vm_row(vm: Json) -> Sequence[str]:

@@ -74,7 +74,7 @@ def history(call: Call) -> int:
     every = client.every(
         "history", "entries", _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
     )
-    found = named(call, client, every, names)
+    entries = named(call, client, every, names)
     rows = (
         (
             each["at"],
@@ -84,11 +84,11 @@ def history(call: Call) -> int:
             each["why"],
             first_line(each["detail"]),
         )
-        for each in found
+        for each in entries
     )
     return output.listed(
         call,
-        found,
+        entries,
         "no entries",
         _TRAIL_COLUMNS,
         rows,
@@ -98,8 +98,8 @@ def history(call: Call) -> int:
 
 def availability(call: Call) -> int:
     """Print the downtime of VMs."""
-    asked = _asked(call, ("vm", *KEYS, *_PERIOD_KEYS))
-    asked["limit"] = PAGE
+    query = _asked(call, ("vm", *KEYS, *_PERIOD_KEYS))
+    query["limit"] = PAGE
     rows: list[Json] = []
     total: dict[str, Any] = {}
     # The pages have windows of different scopes, and the other holds in common.
@@ -107,7 +107,7 @@ def availability(call: Call) -> int:
     several: float | None = None
     client = Client.of(call)
     while True:
-        page = client.get("availability", asked)
+        page = client.get("availability", query)
         rows += page["vms"]
         total = _plus(total, page["total"])
         holds |= {hold["message"]: hold for hold in page["holds"]}
@@ -116,9 +116,9 @@ def availability(call: Call) -> int:
         if page["next"] is None:
             break
         # All pages have the same period as the first one.
-        asked |= {key: page[key] for key in _PERIOD_KEYS}
-        asked["after"] = page["next"]
-    told = {
+        query |= {key: page[key] for key in _PERIOD_KEYS}
+        query["after"] = page["next"]
+    answer = {
         "since": page["since"],
         "until": page["until"],
         "vms": rows,
@@ -126,7 +126,7 @@ def availability(call: Call) -> int:
         "several_domains_down_seconds": several,
         "holds": list(holds.values()),
     }
-    return output.shown(call, told, _print_availability)
+    return output.shown(call, answer, _print_availability)
 
 
 def _summary(call: Call) -> int:
@@ -144,19 +144,19 @@ def _summary(call: Call) -> int:
         "operations",
         _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS)),
     )
-    found = named(call, client, every, names)
-    found.sort(key=lambda each: (each["created"], each["operation"]))
+    entries = named(call, client, every, names)
+    entries.sort(key=lambda each: (each["created"], each["operation"]))
     if call.flag("json"):
-        output.document(found)
-    elif call.text("operation") and len(found) == 1:
-        _print_account(found[0])
+        output.document(entries)
+    elif call.text("operation") and len(entries) == 1:
+        _print_account(entries[0])
     elif call.flag("all") or call.text("vm"):
-        of_vms = (row for each in found for row in _vm_rows(each, call.text("vm")))
+        of_vms = (row for each in entries for row in _vm_rows(each, call.text("vm")))
         output.table("no operations", _VM_COLUMNS, of_vms, essential=_VM_ESSENTIAL)
     else:
-        vms = sum(each["vm_count"] for each in found)
-        states = [each["state"] for each in found]
-        rows = map(_operation_row, found)
+        vms = sum(each["vm_count"] for each in entries)
+        states = [each["state"] for each in entries]
+        rows = map(_operation_row, entries)
         output.table(
             "no operations",
             _SUMMARY_COLUMNS,
@@ -168,12 +168,12 @@ def _summary(call: Call) -> int:
 
 
 def _asked(call: Call, keys: tuple[str, ...]) -> dict[str, str]:
-    asked = call.given(*keys)
+    query = call.given(*keys)
     if rollout := call.text("rollout"):
-        asked["operation"] = rollout
-    for key in asked.keys() & set(_PERIOD_KEYS):
-        asked[key] = with_offset(asked[key])
-    return asked
+        query["operation"] = rollout
+    for key in query.keys() & set(_PERIOD_KEYS):
+        query[key] = with_offset(query[key])
+    return query
 
 
 def _operation_row(account: Json) -> tuple[str, ...]:
@@ -248,11 +248,13 @@ def _print_account(account: Json) -> None:
     )
 
 
-def _print_availability(told: Json) -> None:
-    output.line(f"from {second(told['since'])} until {second(told['until'])}")
-    rows = [_availability_row(each["vm"], each["scope"], each) for each in told["vms"]]
+def _print_availability(answer: Json) -> None:
+    output.line(f"from {second(answer['since'])} until {second(answer['until'])}")
+    rows = [
+        _availability_row(each["vm"], each["scope"], each) for each in answer["vms"]
+    ]
     if len(rows) > 1:
-        total = told["total"]
+        total = answer["total"]
         rows.append(_availability_row(f"{total['vms']} VMs", "", total))
     output.table(
         "no VMs in this period",
@@ -260,27 +262,27 @@ def _print_availability(told: Json) -> None:
         rows,
         essential=_AVAILABILITY_ESSENTIAL,
     )
-    several = told["several_domains_down_seconds"]
+    several = answer["several_domains_down_seconds"]
     if several is not None:
         output.line(
             f"several fault domains of the scope were down at once for "
             f"{_length(several)}"
         )
-    if told["total"].get("unknown_seconds"):
+    if answer["total"].get("unknown_seconds"):
         output.line(
             "UNKNOWN is time before the records; it counts neither as up nor as down"
         )
-    if at_most := told["total"].get("at_most_seconds"):
+    if at_most := answer["total"].get("at_most_seconds"):
         output.line(
             f"{_length(at_most)} of PLANNED are migrations that were not measured; they "
             "paused no longer than that"
         )
-    _print_holds(told)
+    _print_holds(answer)
 
 
-def _print_holds(told: Json) -> None:
+def _print_holds(answer: Json) -> None:
     """Print what holds the maintenance of the VMs from now on."""
-    for hold in told["holds"]:
+    for hold in answer["holds"]:
         output.line(hold["message"])
 
 

@@ -53,10 +53,10 @@ def report(file: str, names: Sequence[str]) -> Generator[Report]:
     """
     if file:
         files.need_writable(file)
-    made = Report(file, [Path(name).stem for name in names] or ["simulate"])
-    made.begin()
+    report_ = Report(file, [Path(name).stem for name in names] or ["simulate"])
+    report_.begin()
     try:
-        yield made
+        yield report_
     except CommandError as error:
-        made.fail("; ".join(filter(None, (error.message, error.hint))))
+        report_.fail("; ".join(filter(None, (error.message, error.hint))))
         raise

@@ -22,40 +22,41 @@ HOST = "169.254.169.254"
 ADDRESS: Address = (HOST, 80)
 DEVICE = "lo"
 
-FOLDER = Path("/run/forewarn")
-"""Directory of these files. A reboot empties it and removes the address."""
+STATE_DIRECTORY = Path("/run/forewarn")
+"""Directory of the files that record who added the address. A reboot empties it, and
+removes the address."""
 
 NAMESPACE = Path("/proc/self/ns/net")
 """The network namespace of this process, identified by its inode number."""
 
 
-def enter(name: str, words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+def enter(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     """Execute the same command inside a network namespace; raises CommandError."""
     _need_root("--netns")
-    rest = _without_netns(words)
+    rest = _without_netns(arguments)
     if not Path("/run/netns", name).exists():
         raise CommandError(
             Exit.USAGE,
             f"there is no network namespace {name!r}",
             hint=f"Run `ip netns add {shlex.quote(name)}`.",
         )
-    words = ["ip", "netns", "exec", name, sys.executable, "-m", "forewarn", *rest]
+    command = ["ip", "netns", "exec", name, sys.executable, "-m", "forewarn", *rest]
     try:
-        os.execvpe("ip", words, with_sbin(environ))  # noqa: S606, S607
+        os.execvpe("ip", command, with_sbin(environ))  # noqa: S606, S607
     except OSError as error:
         raise missing("ip") from error
 
 
-def _without_netns(words: Sequence[str]) -> list[str]:
+def _without_netns(arguments: Sequence[str]) -> list[str]:
     rest: list[str] = []
     skips = False
-    for word in words:
+    for argument in arguments:
         if skips:
             skips = False
-        elif word == "--netns":
+        elif argument == "--netns":
             skips = True
-        elif not word.startswith("--netns="):
-            rest.append(word)
+        elif not argument.startswith("--netns="):
+            rest.append(argument)
     return rest
 
 
@@ -66,8 +67,8 @@ def served(environ: Mapping[str, str]) -> Generator[None]:
     Raises CommandError if that is not possible.
     """
     _need_root("--link-local")
-    note = _note()
-    process = _heal(note, environ)
+    file = _record_file()
+    process = _clean_up(file, environ)
     if process:
         raise CommandError(
             Exit.FAILED,
@@ -85,31 +86,31 @@ def served(environ: Mapping[str, str]) -> Generator[None]:
         # Another program has added it and may need it.
         yield
         return
-    _write_down(note)
+    _write_record(file)
     try:
         _ip(environ, "address", "add", f"{HOST}/32", "dev", DEVICE)
         yield
     finally:
-        _take_away(environ)
-        note.unlink(missing_ok=True)
+        _remove_address(environ)
+        file.unlink(missing_ok=True)
 
 
 def tidy(environ: Mapping[str, str]) -> None:
     """Remove the address of a killed simulator, if this process is root."""
-    note = _note()
-    if not os.geteuid() and note.exists():
-        _heal(note, environ)
+    file = _record_file()
+    if not os.geteuid() and file.exists():
+        _clean_up(file, environ)
 
 
-def _note() -> Path:
-    return FOLDER / f"link-local-{NAMESPACE.stat().st_ino}.json"
+def _record_file() -> Path:
+    return STATE_DIRECTORY / f"link-local-{NAMESPACE.stat().st_ino}.json"
 
 
-def _heal(note: Path, environ: Mapping[str, str]) -> int:
+def _clean_up(file: Path, environ: Mapping[str, str]) -> int:
     """Remove the address of a dead process; return a process that still serves, or 0."""
     try:
-        noted = json.loads(note.read_text(encoding="utf-8"))
-        process, began = int(noted["process"]), str(noted["began"])
+        record = json.loads(file.read_text(encoding="utf-8"))
+        process, began = int(record["process"]), str(record["began"])
     except FileNotFoundError:
         return 0
     except (OSError, ValueError, KeyError, TypeError):
@@ -118,23 +119,23 @@ def _heal(note: Path, environ: Mapping[str, str]) -> int:
     if process and _began(process) == began:
         return process
     if process:
-        _take_away(environ)
-    note.unlink(missing_ok=True)
+        _remove_address(environ)
+    file.unlink(missing_ok=True)
     return 0
 
 
-def _write_down(note: Path) -> None:
+def _write_record(file: Path) -> None:
     process = os.getpid()
     try:
-        note.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         text = json.dumps({"process": process, "began": _began(process)})
-        with note.open("w", encoding="utf-8") as opened:
-            opened.write(text)
-            opened.flush()
-            os.fsync(opened.fileno())
+        with file.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
     except OSError as error:
         raise CommandError(
-            Exit.FAILED, f"cannot write {note}: {error.strerror}"
+            Exit.FAILED, f"cannot write {file}: {error.strerror}"
         ) from error
 
 
@@ -148,16 +149,16 @@ def _began(process: int) -> str:
     return stat.rpartition(")")[2].split()[19]
 
 
-def _take_away(environ: Mapping[str, str]) -> None:
+def _remove_address(environ: Mapping[str, str]) -> None:
     if _has_address(_links(environ)):
         _ip(environ, "address", "del", f"{HOST}/32", "dev", DEVICE)
 
 
 def _links(environ: Mapping[str, str]) -> dict[str, Any]:
-    found: list[dict[str, Any]] = json.loads(
+    devices: list[dict[str, Any]] = json.loads(
         _ip(environ, "-j", "address", "show", "dev", DEVICE) or "[]"
     )
-    return found[0] if found else {}
+    return devices[0] if devices else {}
 
 
 def _has_address(links: Mapping[str, Any]) -> bool:
@@ -173,5 +174,5 @@ def _need_root(option: str) -> None:
         )
 
 
-def _ip(environ: Mapping[str, str], *words: str) -> str:
-    return run_program(["ip", *words], environ)
+def _ip(environ: Mapping[str, str], *arguments: str) -> str:
+    return run_program(["ip", *arguments], environ)

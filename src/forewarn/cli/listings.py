@@ -39,18 +39,18 @@ class Listing:
     keeps_ended: bool = True
     """Whether an ended object keeps its row with --watch."""
 
-    def sorted(self, found: Iterable[Json]) -> list[Json]:
+    def sorted(self, objects: Iterable[Json]) -> list[Json]:
         """Return objects in the order of their rows."""
-        return sorted(found, key=self.place)
+        return sorted(objects, key=self.place)
 
     def place(self, each: Json) -> tuple[str, str]:
         """Return the sort key of an object."""
         return each[self.order], each[self.key]
 
-    def summary(self, found: Sequence[Json]) -> str:
+    def summary(self, objects: Sequence[Json]) -> str:
         """Return the sums of several objects; empty for a single one."""
-        vms = sum(each.get("vm_count", 0) for each in found)
-        return total(self.noun, vms, [each[self.state] for each in found])
+        vms = sum(each.get("vm_count", 0) for each in objects)
+        return total(self.noun, vms, [each[self.state] for each in objects])
 
 
 def total(noun: str, vms: int, states: Sequence[str]) -> str:
@@ -62,7 +62,7 @@ def total(noun: str, vms: int, states: Sequence[str]) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text, with the number of other lines."""
+    """Return the first line of a string, with the number of other lines."""
     first, *rest = text.splitlines() or [""]
     return f"{first} (+{len(rest)} lines)" if rest else first
 
@@ -86,9 +86,9 @@ def cordons_of(host: Json) -> str:
 
 def approved(events_: Sequence[Json]) -> str:
     """Return the number of approved events: `2/15`, without events of failures."""
-    asked = [each for each in events_ if each["approved_by"] != FAILURE]
-    given = sum(1 for each in asked if each["approved_by"])
-    return f"{given}/{len(asked)}" if asked else "-"
+    wanted = [each for each in events_ if each["approved_by"] != FAILURE]
+    approved_count = sum(1 for each in wanted if each["approved_by"])
+    return f"{approved_count}/{len(wanted)}" if wanted else "-"
 
 
 def operation_row(operation: Json) -> tuple[str, ...]:
@@ -131,17 +131,17 @@ def _rfc_3339(http_date: str) -> str:
     return format_instant(parse_http_date(http_date)) if http_date else ""
 
 
-def campaign_row(told: Json) -> tuple[str, ...]:
+def campaign_row(campaign: Json) -> tuple[str, ...]:
     """Return a campaign's cells."""
-    halted = told["halted"]
+    halted = campaign["halted"]
     return (
-        told["name"],
-        told["state"],
-        f"{told['done']:,}/{told['hosts']:,}",
-        f"{told['stage']}/{len(told['stages'])}",
-        str(told["in_flight"]),
-        str(len(told["failed"])),
-        halted["message"] if halted else told["waits_for"],
+        campaign["name"],
+        campaign["state"],
+        f"{campaign['done']:,}/{campaign['hosts']:,}",
+        f"{campaign['stage']}/{len(campaign['stages'])}",
+        str(campaign["in_flight"]),
+        str(len(campaign["failed"])),
+        halted["message"] if halted else campaign["waits_for"],
     )
 
 
@@ -149,16 +149,16 @@ def rollout_row(each: Json) -> tuple[str, ...]:
     """Return a rollout's cells."""
     states: Mapping[str, int] = each["states"]
     visits: Mapping[str, int] = each["visits"]
-    told = ", ".join(f"{number:,} {state}" for state, number in states.items())
+    counts_text = ", ".join(f"{number:,} {state}" for state, number in states.items())
     if visits:
         some = ", ".join(f"{number:,} {state}" for state, number in visits.items())
-        told += f"; visits: {some}"
+        counts_text += f"; visits: {some}"
     return (
         each["rollout"],
         each["state"],
         each["kind"],
         f"{states.get('Done', 0):,}/{sum(states.values()):,}",
-        told,
+        counts_text,
         each["created"],
         each["actor"],
         first_line(each["reason"]),

@@ -36,8 +36,8 @@ def _list(call: Call, listing: Listing) -> int:
     client = Client.of(call)
     every = client.every(listing.path, listing.path, filters(call, ended=True))
     about = _about_rollout(client) if listing is ROLLOUTS else _itself
-    found = named(call, client, every, names, about=about)
-    return show(call, listing, listing.sorted(found))
+    objects = named(call, client, every, names, about=about)
+    return show(call, listing, listing.sorted(objects))
 
 
 def _itself(each: Json) -> Json:
@@ -49,8 +49,8 @@ def _about_rollout(client: Client) -> Callable[[Json], Any]:
     hosts and VMs."""
 
     def about(each: Json) -> Any:
-        asked = {"rollout": each["rollout"], "all": "true"}
-        return [each, *client.every("operations", "operations", asked)]
+        query = {"rollout": each["rollout"], "all": "true"}
+        return [each, *client.every("operations", "operations", query)]
 
     return about
 
@@ -59,32 +59,38 @@ def rollout(call: Call) -> int:
     """Show one rollout with its operations."""
     name = call.text("rollout")
     client = Client.of(call)
-    told = client.get(f"rollouts/{part(name)}")
-    found = OPERATIONS.sorted(
+    rollout_ = client.get(f"rollouts/{part(name)}")
+    operations = OPERATIONS.sorted(
         client.every("operations", "operations", {"rollout": name, "all": "true"})
     )
     if call.flag("json"):
-        output.document({**told, "operations": found})
+        output.document({**rollout_, "operations": operations})
         return Exit.DONE
-    bound = f", at most {told['at_once']} at once" if told["at_once"] else ""
-    why = f": {told['reason']}" if told["reason"] else ""
-    output.line(f"{told['rollout']}, {told['kind']}: {told['state']}{bound}")
-    output.line(f"ordered by {told['actor']} at {told['created']}{why}")
+    bound = f", at most {rollout_['at_once']} at once" if rollout_["at_once"] else ""
+    why = f": {rollout_['reason']}" if rollout_["reason"] else ""
+    output.line(
+        f"{rollout_['rollout']}, {rollout_['kind']}: {rollout_['state']}{bound}"
+    )
+    output.line(f"ordered by {rollout_['actor']} at {rollout_['created']}{why}")
     output.line()
-    return show(call, OPERATIONS, found)
+    return show(call, OPERATIONS, operations)
 
 
 def show(
-    call: Call, listing: Listing, found: Sequence[Json], *, rows_max: int | None = None
+    call: Call,
+    listing: Listing,
+    objects: Sequence[Json],
+    *,
+    rows_max: int | None = None,
 ) -> Exit:
     """Print objects of a list: the first `rows_max`, and the sums of all."""
     return output.listed(
         call,
-        found,
+        objects,
         listing.empty,
         listing.columns,
-        map(listing.row, found[:rows_max]),
-        listing.summary(found),
+        map(listing.row, objects[:rows_max]),
+        listing.summary(objects),
         essential=listing.essential,
     )
 
@@ -92,7 +98,7 @@ def show(
 def filters(call: Call, *, ended: bool = False) -> dict[str, str]:
     """Return the filters of a list; with `ended`, include ended objects if asked
     for."""
-    asked = selectors(call, "vm", "rollout", "state")
+    query = selectors(call, "vm", "rollout", "state")
     if ended and (call.flag("all") or call.text("state") in _ENDED_STATES):
-        asked["all"] = "true"
-    return asked
+        query["all"] = "true"
+    return query

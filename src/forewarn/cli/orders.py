@@ -31,12 +31,12 @@ def order(call: Call) -> int:
     """Send a request of the table of verbs."""
     entry = VERBS[call.command.verb]
     client = Client.of(call)
-    told = client.post(entry.name, _body(call, client, entry))
+    answer = client.post(entry.name, _body(call, client, entry))
     if call.flag("json"):
-        output.document(told)
+        output.document(answer)
     else:
-        SHOWN[entry.answer](call, told)
-    refused = told.get("refused", ())
+        SHOWN[entry.answer](call, answer)
+    refused = answer.get("refused", ())
     for each in refused[:REFUSALS_MAX]:
         output.problem(refusal(each), hint=each["hint"])
     if more := len(refused[REFUSALS_MAX:]):
@@ -44,12 +44,12 @@ def order(call: Call) -> int:
     return Exit.FAILED if refused else Exit.DONE
 
 
-def _print_first(lines: Sequence[str], what: str) -> None:
+def _print_first(lines: Sequence[str], noun: str) -> None:
     """Print the first lines of a result, and the number of the others."""
     for each in lines[:SHOWN_MAX]:
         output.line(each)
     if more := len(lines[SHOWN_MAX:]):
-        output.line(f"and {count(more, f'more {what}')}")
+        output.line(f"and {count(more, f'more {noun}')}")
 
 
 def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
@@ -62,38 +62,42 @@ def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
         body["kind"] = "vm"
     for argument in (*entry.arguments, REASON):
         key = argument.name.lstrip("-").replace("-", "_")
-        said = getattr(call.arguments, key, None)
-        if said is not None and (said or argument.key == "description"):
-            body[argument.key] = _value(argument, said)
+        value = getattr(call.arguments, key, None)
+        if value is not None and (value or argument.key == "description"):
+            body[argument.key] = _value(argument, value)
     return body
 
 
-def _value(argument: Argument, said: Any) -> Any:
+def _value(argument: Argument, value: Any) -> Any:
     """Return a value for the body; the service reports invalid values."""
     if argument.form is Form.MOMENT:
-        return with_offset(said)
-    is_number = isinstance(said, str) and said.isascii() and said.isdigit()
-    return int(said) if argument.form is Form.COUNT and is_number else said
+        return with_offset(value)
+    is_number = isinstance(value, str) and value.isascii() and value.isdigit()
+    return int(value) if argument.form is Form.COUNT and is_number else value
 
 
-def _print_restored(_call: Call, told: Json) -> None:
+def _print_restored(_call: Call, answer: Json) -> None:
     lines = [
-        f"{each['kind']} {each['name']} is {each['state']}" for each in told["restored"]
+        f"{each['kind']} {each['name']} is {each['state']}"
+        for each in answer["restored"]
     ]
     _print_first(lines, "target")
 
 
-def _print_cancelled(_call: Call, told: Json) -> None:
+def _print_cancelled(_call: Call, answer: Json) -> None:
     lines = [
-        f"{each['operation']} is cancelled: {what(each)}" for each in told["cancelled"]
+        f"{each['operation']} is cancelled: {what(each)}"
+        for each in answer["cancelled"]
     ]
     _print_first(lines, "operation")
 
 
-def _print_approved(_call: Call, told: Json) -> None:
-    lines = [f"event {each['EventId']} {_approval(each)}" for each in told["approved"]]
+def _print_approved(_call: Call, answer: Json) -> None:
+    lines = [
+        f"event {each['EventId']} {_approval(each)}" for each in answer["approved"]
+    ]
     _print_first(lines, "event")
-    for each in told["approved"][:1]:
+    for each in answer["approved"][:1]:
         _print_next(each["operation"])
 
 
@@ -120,12 +124,12 @@ def _approval(event: Json) -> str:
 def _print_made(call: Call, request: Json) -> None:
     """Print a request; with --all every operation, and a row for each VM with its
     event."""
-    found = request["operations"]
+    operations = request["operations"]
     word = "rollout" if request["rollout"] else "request"
     output.line(f"{request['kind']}: {word} {request['request']}")
     with_all = call.flag("all")
-    show(call, OPERATIONS, found, rows_max=None if with_all else SHOWN_MAX)
-    if not with_all and (more := len(found[SHOWN_MAX:])):
+    show(call, OPERATIONS, operations, rows_max=None if with_all else SHOWN_MAX)
+    if not with_all and (more := len(operations[SHOWN_MAX:])):
         output.line(
             f"and {count(more, 'more operation')}: "
             f"forewarn operations --rollout {request['request']}"
@@ -135,19 +139,19 @@ def _print_made(call: Call, request: Json) -> None:
         output.table(
             "it has no VMs",
             _VM_COLUMNS,
-            [row for each in found for row in _vm_rows(each)],
+            [row for each in operations for row in _vm_rows(each)],
         )
     silent = [
-        each for each in found if each["state"] != "Planned" and not each["events"]
+        each for each in operations if each["state"] != "Planned" and not each["events"]
     ]
     if silent:
-        which = f" for {count(len(silent), 'operation')}" if len(found) > 1 else ""
+        which = f" for {count(len(silent), 'operation')}" if len(operations) > 1 else ""
         output.line(f"no event{which}, so no VM gets notice")
         if why := VERBS[request["kind"]].without_notice:
             output.line(f"  {why}")
-    if found:
-        _print_next(found[0]["operation"])
-    if len(found) > 1 and request["rollout"]:
+    if operations:
+        _print_next(operations[0]["operation"])
+    if len(operations) > 1 and request["rollout"]:
         output.line(f"next: forewarn operations --rollout {request['rollout']} --watch")
 
 
@@ -157,10 +161,10 @@ def _print_next(operation: str) -> None:
 
 
 def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
-    told: set[str] = set()
+    names: set[str] = set()
     for event in operation["events"]:
         for name in event["resources"]:
-            told.add(name)
+            names.add(name)
             yield (
                 name,
                 event["EventId"],
@@ -170,28 +174,28 @@ def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
                 operation["operation"],
             )
     for move in operation["moves"]:
-        if move["vm"] not in told:
+        if move["vm"] not in names:
             yield move["vm"], "-", "-", "-", "-", operation["operation"]
 
 
-def _print_choices(_call: Call, told: Json) -> None:
-    _print_first([choice_line(each) for each in told["deferrals"]], "target")
+def _print_choices(_call: Call, answer: Json) -> None:
+    _print_first([choice_line(each) for each in answer["deferrals"]], "target")
 
 
-def _print_scopes(_call: Call, told: Json) -> None:
-    _print_first([windows_line(each) for each in told["scopes"]], "scope")
+def _print_scopes(_call: Call, answer: Json) -> None:
+    _print_first([windows_line(each) for each in answer["scopes"]], "scope")
 
 
-def _print_blackouts(_call: Call, told: Json) -> None:
-    for line in wide_blackout_lines(told):
+def _print_blackouts(_call: Call, answer: Json) -> None:
+    for line in wide_blackout_lines(answer):
         output.line(line)
 
 
-def _print_hosts(_call: Call, told: Json) -> None:
+def _print_hosts(_call: Call, answer: Json) -> None:
     lines = [
         f"host {each['name']} is "
         + (f"cordoned by {cordons_of(each)}" if each["cordons"] else "open")
-        for each in told["hosts"]
+        for each in answer["hosts"]
     ]
     _print_first(lines, "host")
 
@@ -204,11 +208,11 @@ SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.HOSTS: _print_hosts,
     Answer.CHOICES: _print_choices,
     Answer.SCOPES: _print_scopes,
-    Answer.CAMPAIGN: lambda _, told: show_campaign(told),
-    Answer.CAMPAIGN_HOSTS: lambda _, told: show_campaign(told),
+    Answer.CAMPAIGN: lambda _, answer: show_campaign(answer),
+    Answer.CAMPAIGN_HOSTS: lambda _, answer: show_campaign(answer),
     Answer.BLACKOUTS: _print_blackouts,
-    Answer.OPERATION: lambda _, told: output.line(
-        f"{told['operation']} is {told['state']}: {what(told)}"
+    Answer.OPERATION: lambda _, answer: output.line(
+        f"{answer['operation']} is {answer['state']}: {what(answer)}"
     ),
 }
 """The functions that print the result of a request."""

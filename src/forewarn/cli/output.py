@@ -129,8 +129,8 @@ def drawn(
     folded = tables.folded(columns, rows, width=width, essential=essential)
     shown = styled(folded.head, folded.blocks, rows)
     if folded.left_out:
-        told = ", ".join(folded.left_out)
-        note = f"(a wider terminal or a pipe shows all of {told})"
+        titles = ", ".join(folded.left_out)
+        note = f"(a wider terminal or a pipe shows all of {titles})"
         shown.append("\n" + "\n".join(textwrap.wrap(note, width)), "dim")
     return shown
 

@@ -44,10 +44,10 @@ class _Parser(argparse.ArgumentParser):
 
         argparse would refuse them with the usage of the whole program.
         """
-        found, rest = super().parse_known_args(args, namespace)
+        parsed, rest = super().parse_known_args(args, namespace)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return cast("argparse.Namespace", found), rest
+        return cast("argparse.Namespace", parsed), rest
 
     def error(self, message: str) -> NoReturn:
         """Print an error with a suggestion, and exit; raises SystemExit."""
@@ -77,7 +77,7 @@ def options_of(command: Command) -> tuple[Option, ...]:
     return (*command.options, *(load(command.more)() if command.more else ()))
 
 
-def build(words: Collection[str]) -> argparse.ArgumentParser:
+def build(arguments: Collection[str]) -> argparse.ArgumentParser:
     """Return the parser of `words`; commands that they do not name get no options.
 
     The others are there for the list of commands and for suggestions.
@@ -98,10 +98,10 @@ def build(words: Collection[str]) -> argparse.ArgumentParser:
         title="commands", metavar="COMMAND", dest="word", required=True
     )
     groups: dict[str, _AddParser] = {}
-    given, listed = {*words}, set[str]()
+    known, listed = {*arguments}, set[str]()
     for command in COMMANDS:
         first, *rest = command.path
-        if first not in given:
+        if first not in known:
             if first not in listed:
                 listed.add(first)
                 about = GROUPS[first] if rest else command.summary
@@ -111,13 +111,13 @@ def build(words: Collection[str]) -> argparse.ArgumentParser:
             group = top.add_parser(first, help=GROUPS[first], description=GROUPS[first])
             groups[first] = _members(group, required=True)
         add = groups[first] if rest else top.add_parser
-        if not given.issuperset(rest):
+        if not known.issuperset(rest):
             add(command.path[-1], help=command.summary, add_help=False)
             continue
-        made = _add_command(add, command, options_of(command))
+        subparser = _add_command(add, command, options_of(command))
         if not rest and first in GROUPS:
             # It is a command, and also a group of commands.
-            groups[first] = _members(made, required=False)
+            groups[first] = _members(subparser, required=False)
     return parser
 
 
@@ -128,18 +128,18 @@ def _members(parser: argparse.ArgumentParser, *, required: bool) -> _AddParser:
     ).add_parser
 
 
-def completed(words: Sequence[str]) -> Sequence[str]:
+def completed(arguments: Sequence[str]) -> Sequence[str]:
     """Return the words with a value for each switch of the agent without one."""
     valued = {option.name for option in GLOBAL if not option.is_flag}
     place = 0
-    while place < len(words) and words[place].startswith("-"):
-        place += 2 if words[place] in valued else 1
-    if words[place : place + 1] != ["agent"]:
-        return words
+    while place < len(arguments) and arguments[place].startswith("-"):
+        place += 2 if arguments[place] in valued else 1
+    if arguments[place : place + 1] != ["agent"]:
+        return arguments
     # Import this here, since only the agent's commands need it.
     from forewarn.agent.option_table import with_switches  # noqa: PLC0415
 
-    return [*words[:place], *with_switches(words[place:])]
+    return [*arguments[:place], *with_switches(arguments[place:])]
 
 
 def _filled(text: str) -> str:
@@ -185,7 +185,7 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.choices:
         keywords["choices"] = option.choices
         if option.is_word and option.is_optional:
-            # argparse checks a default that is a text against the choices.
+            # argparse checks a default that is a string against the choices.
             keywords["default"] = option.default
     if option.many:
         keywords["nargs"] = "*" if option.is_optional else "+"

@@ -1,4 +1,4 @@
-"""Where the operator API is: its URLs, the token of this machine, and whom to trust."""
+"""The location of the operator API: its URLs, the token of this machine, and its CA."""
 
 import ssl
 import sys
@@ -132,7 +132,7 @@ class Doors:
     def __init__(
         self, urls: str, token: str, *, ca_file: str, timeout: httpx2.Timeout
     ) -> None:
-        """Use the URLs in a text, which spaces or commas separate; raises CommandError."""
+        """Use the URLs in a string, which spaces or commas separate; raises CommandError."""
         self._urls = _urls_of(urls)
         self._at = 0
         self._clients = [
@@ -182,8 +182,8 @@ def leader_in(answer: httpx2.Response) -> str | None:
         return None
     if not isinstance(body, dict):
         return None
-    told = cast("dict[str, Any]", body)
-    return str(told.get("leader") or "") if told.get("kind") == "follows" else None
+    error = cast("dict[str, Any]", body)
+    return str(error.get("leader") or "") if error.get("kind") == "follows" else None
 
 
 def is_here(urls: str) -> bool:

@@ -20,10 +20,10 @@ _PARTS = {
 }
 
 
-def bar(told: Mapping[str, Any]) -> str:
+def bar(progress: Mapping[str, Any]) -> str:
     """Return the progress, with a bar if something is counted."""
-    part = _PARTS.get(told["part"], told["part"])
-    done, of = told["done"], told["of"]
+    part = _PARTS.get(progress["part"], progress["part"])
+    done, of = progress["done"], progress["of"]
     if not of:
         return f", {part}"
     filled = min(BAR_CHARACTERS, BAR_CHARACTERS * done // of)

@@ -12,8 +12,8 @@ _COLUMNS = ("HOST", "STATE", "SINCE", "LAST SEEN", "BEHIND")
 
 def list_(call: Call) -> int:
     """List the relays."""
-    found = Client.of(call).get("relays")["relays"]
-    return output.listed(call, found, "no relays", _COLUMNS, map(row, found))
+    relays = Client.of(call).get("relays")["relays"]
+    return output.listed(call, relays, "no relays", _COLUMNS, map(row, relays))
 
 
 def row(relay: Mapping[str, Any]) -> tuple[str, ...]:

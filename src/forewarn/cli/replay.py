@@ -20,7 +20,7 @@ from forewarn.service.loops import new_loop
 from forewarn.sim import replay_judging
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.faults.file import read_faults
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.news import News, What
 from forewarn.sim.playlist import CUT, WAIT
 from forewarn.sim.positions import Places, parse_places
@@ -118,7 +118,7 @@ class _Replaying:
         try:
             await self._open(playing)
             playing.faults.play_file(self._faults)
-            self._say(What.READY, self._about())
+            self._announce(What.READY, self._about())
             return await self._play(playing, stopped)
         finally:
             await playing.stop(grace_seconds=GRACE_SECONDS)
@@ -140,21 +140,21 @@ class _Replaying:
             late.cancel()
             self._judge(playing, is_over=ticker.done(), is_late=is_late)
             if is_late:
-                self._say(What.END, f"ended, failures {self._failures}")
+                self._announce(What.END, f"ended, failures {self._failures}")
                 return Exit.FAILED
             if stopped.done() or not self._loops:
                 break
             wait_seconds = 0.0
-            self._say(What.RESET, "restarted: incarnations go back to the first")
+            self._announce(What.RESET, "restarted: incarnations go back to the first")
         is_over = ticker.done()
         if is_over and self._stays and not stopped.done():
-            self._say(
+            self._announce(
                 What.WAITING, "the recording has ended, and its last answer stays"
             )
             await stopped
         counts = {"failures": self._failures, "deviations": self._deviations}
-        parts = [f"{what} {number}" for what, number in counts.items() if number]
-        self._say(What.END, ", ".join(["ended", *parts]))
+        parts = [f"{kind} {number}" for kind, number in counts.items() if number]
+        self._announce(What.END, ", ".join(["ended", *parts]))
         if not is_over and not self._loops:
             return BY_SIGNAL + stopped.result()
         return Exit.FAILED if any(counts.values()) else Exit.DONE
@@ -201,7 +201,7 @@ class _Replaying:
         self._turns += is_over
         for finding in result.findings:
             text = ": ".join(filter(None, (finding.what, finding.sentence)))
-            self._say(_TOLD[finding.outcome], text)
+            self._announce(_TOLD[finding.outcome], text)
 
     async def _open(self, playing: Replay) -> None:
         """Listen for each VM; skip ports in use, if allowed."""
@@ -222,7 +222,7 @@ class _Replaying:
                         raise _not_there(at, error) from error
             where = url_of((host, port))
             text = f"{vm} at {where} (FOREWARN_ENDPOINT={where})"
-            self._say(What.SERVING, text, vm=vm, url=where)
+            self._announce(What.SERVING, text, vm=vm, url=where)
 
     def _about(self) -> str:
         recording = self._recording
@@ -242,27 +242,33 @@ class _Replaying:
     def _tell_moment(self, moment: Moment) -> None:
         seconds = moment.at / SECOND
         text = f"{seconds:.1f} s: {describe(moment.outcome)}"
-        self._say(What.EVENT, text, recorded_at=seconds)
+        self._announce(What.EVENT, text, recorded_at=seconds)
 
-    def _tell_seen(self, seen: Seen) -> None:
+    def _tell_seen(self, request: JournalEntry) -> None:
         if self._tells_deviations:
-            for each in seen.deviations:
+            for each in request.deviations:
                 self._deviations += 1
-                self._say(What.DEVIATION, f"{seen.vm}: {each}", vm=seen.vm)
-        if seen.approved:
-            names = ", ".join(seen.approved)
-            if seen.took_effect:
-                text = f"{seen.vm}: {names}; the recording does not change"
-                self._say(What.APPROVED, text, vm=seen.vm, approved=list(seen.approved))
+                self._announce(What.DEVIATION, f"{request.vm}: {each}", vm=request.vm)
+        if request.approved:
+            names = ", ".join(request.approved)
+            if request.took_effect:
+                text = f"{request.vm}: {names}; the recording does not change"
+                self._announce(
+                    What.APPROVED, text, vm=request.vm, approved=list(request.approved)
+                )
             else:
-                text = f"{seen.vm}: {names}, with {seen.status or 'no answer'}"
-                self._say(What.REFUSED, text, vm=seen.vm, refused=list(seen.approved))
-        elif seen.vm not in self._met:
-            self._met.add(seen.vm)
-            self._say(What.ASKED, f"{seen.vm}: its first request", vm=seen.vm)
+                text = f"{request.vm}: {names}, with {request.status or 'no answer'}"
+                self._announce(
+                    What.REFUSED, text, vm=request.vm, refused=list(request.approved)
+                )
+        elif request.vm not in self._met:
+            self._met.add(request.vm)
+            self._announce(
+                What.ASKED, f"{request.vm}: its first request", vm=request.vm
+            )
 
-    def _say(self, what: What, text: str, **facts: object) -> None:
-        self._voice.hear(News(at=self._clock.now(), what=what, text=text, facts=facts))
+    def _announce(self, kind: What, text: str, **facts: object) -> None:
+        self._voice.hear(News(at=self._clock.now(), what=kind, text=text, facts=facts))
 
 
 def _not_there(at: Address, error: OSError) -> CommandError:

@@ -152,25 +152,25 @@ def _table(
 
 def _head(now: Picture, playing: str) -> Text:
     whole = now.now - now.now % SECOND
-    words = [format_instant(whole), f"speed {now.speed:g}", f"requests {now.requests}"]
+    parts = [format_instant(whole), f"speed {now.speed:g}", f"requests {now.requests}"]
     if playing:
-        words.append(f"playing {playing}")
+        parts.append(f"playing {playing}")
     if now.paused:
-        words.append("PAUSED")
-    return Text("  ".join(map(printable, words)), style="bold")
+        parts.append("PAUSED")
+    return Text("  ".join(map(printable, parts)), style="bold")
 
 
 def _vm_cells(vm: VmPicture) -> tuple[str, ...]:
-    asked = "never"
+    last_request = "never"
     if vm.asked is not None:
-        asked = f"{_ago(vm.asked)}: {vm.status or 'no answer'}"
+        last_request = f"{_ago(vm.asked)}: {vm.status or 'no answer'}"
     return (
         vm.name,
         vm.url or "-",
         vm.state,
         "-" if vm.incarnation is None else str(vm.incarnation),
         str(vm.events),
-        asked,
+        last_request,
         "approvals withheld" if vm.withheld else "",
     )
 

@@ -46,7 +46,7 @@ def lines_of_file(call: Call) -> list[str]:
 def named(
     call: Call,
     client: Client,
-    found: Iterable[T],
+    objects: Iterable[T],
     names: frozenset[str] | None,
     *,
     about: Callable[[T], Any] = lambda each: each,
@@ -57,10 +57,10 @@ def named(
     no object and does not exist: a selector with this name is refused too.
     """
     if names is None:
-        return list(found)
-    told = [(each, frozenset(_texts(about(each)))) for each in found]
-    check_names(call, client, names.difference(*(texts for _, texts in told)))
-    return [each for each, texts in told if not names.isdisjoint(texts)]
+        return list(objects)
+    with_texts = [(each, frozenset(_texts(about(each)))) for each in objects]
+    check_names(call, client, names.difference(*(texts for _, texts in with_texts)))
+    return [each for each, texts in with_texts if not names.isdisjoint(texts)]
 
 
 def check_names(call: Call, client: Client, names: frozenset[str] | None) -> None:
@@ -103,58 +103,60 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
     names in some programs and adds to it in others, and a mistake would be announced.
     """
     names = [*call.texts(entry.targets.key), *lines_of_file(call)]
-    asked = selectors(call)
-    if names and asked:
+    selection = selectors(call)
+    if names and selection:
         raise CommandError(
             Exit.USAGE,
             f"{entry.command} takes names or selectors, not both: {listed(names)} and "
-            f"{_typed(asked)}",
+            f"{_typed(selection)}",
             hint="Leave out the selectors, or the names and --file.",
         )
-    if asked:
-        names = _selected(call, client, entry, asked)
+    if selection:
+        names = _selected(call, client, entry, selection)
         if not names:
             raise CommandError(
-                Exit.REFUSED, f"nothing to {entry.command} matches {_typed(asked)}"
+                Exit.REFUSED, f"nothing to {entry.command} matches {_typed(selection)}"
             )
     if not names:
-        what = entry.targets.kind.value
+        noun = entry.targets.kind.value
         raise CommandError(
             Exit.USAGE,
             f"{entry.command} needs a name or a selector",
-            hint=f"Give at least one {what}, a selector such as --scope, or --file.",
+            hint=f"Give at least one {noun}, a selector such as --scope, or --file.",
         )
     return names
 
 
-def _typed(asked: Mapping[str, str]) -> str:
+def _typed(selection: Mapping[str, str]) -> str:
     """Return selectors as they are typed."""
-    return " ".join(f"--{key} {value}" for key, value in asked.items())
+    return " ".join(f"--{key} {value}" for key, value in selection.items())
 
 
 def _selected(
-    call: Call, client: Client, entry: Entry, asked: dict[str, str]
+    call: Call, client: Client, entry: Entry, selection: dict[str, str]
 ) -> list[str]:
     if entry.targets.kind is Kind.WORK:
-        found = client.every("operations", "operations", asked)
-        return [each["operation"] for each in found if each["state"] in _UNSTARTED]
+        objects = client.every("operations", "operations", selection)
+        return [each["operation"] for each in objects if each["state"] in _UNSTARTED]
     if entry.targets.kind is Kind.EVENT:
-        events = client.every("events", "events", {**asked, "state": "scheduled"})
+        events = client.every("events", "events", {**selection, "state": "scheduled"})
         return [each["EventId"] for each in events if not each["approved_by"]]
     are_hosts = entry.targets.kind is Kind.HOST or call.text("kind") == "host"
     section = "hosts" if are_hosts else "vms"
     states = _STATES.get(entry.name, _PRESENT)
-    fleet = client.whole("fleet", {"limit": PAGE, "after": "hosts:", **asked}, *_PLACES)
-    found = [each for each in fleet[section] if each["state"] in states]
+    fleet = client.whole(
+        "fleet", {"limit": PAGE, "after": "hosts:", **selection}, *_PLACES
+    )
+    objects = [each for each in fleet[section] if each["state"] in states]
     if entry.targets.kind is Kind.SCOPE:
-        return list(dict.fromkeys(each["scope"] for each in found))
-    if entry.answer is Answer.RESTORED and not are_hosts and found:
-        _refuse_vms_of_hosts(found, fleet["hosts"], asked)
-    return [each["name"] for each in found]
+        return list(dict.fromkeys(each["scope"] for each in objects))
+    if entry.answer is Answer.RESTORED and not are_hosts and objects:
+        _refuse_vms_of_hosts(objects, fleet["hosts"], selection)
+    return [each["name"] for each in objects]
 
 
 def _refuse_vms_of_hosts(
-    vms: Iterable[Json], hosts: Iterable[Json], asked: Mapping[str, str]
+    vms: Iterable[Json], hosts: Iterable[Json], selection: Mapping[str, str]
 ) -> None:
     """Raise CommandError if all selected VMs are down with their hosts: each would be
     refused for this reason."""
@@ -163,7 +165,7 @@ def _refuse_vms_of_hosts(
     if down.issuperset(with_host):
         raise CommandError(
             Exit.REFUSED,
-            f"all VMs that are down and match {_typed(asked)} are on hosts that are "
+            f"all VMs that are down and match {_typed(selection)} are on hosts that are "
             f"down: {listed(with_host)}",
             hint=f"Run `forewarn restore {' '.join(with_host[:NAMES_LISTED_MAX])}` to "
             "restore the hosts with their VMs.",

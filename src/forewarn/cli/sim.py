@@ -20,11 +20,11 @@ _FAULT_COLUMNS = ("NAME", "VMS", "FAULTS", "HITS")
 def clock(call: Call) -> int:
     """Show or change the time."""
     client, body = Client.of(call), call.given("do", "by")
-    told = client.post("sim/clock", body) if body else client.get("sim/clock")
-    stands = ", paused" if told["paused"] else ""
-    after = f"; the next timer is at {told['next']}" if told["next"] else ""
-    line = f"{told['now']}, speed {told['speed']:g}{stands}{after}"
-    return output.said(call, told, line)
+    clock_ = client.post("sim/clock", body) if body else client.get("sim/clock")
+    stands = ", paused" if clock_["paused"] else ""
+    after = f"; the next timer is at {clock_['next']}" if clock_["next"] else ""
+    line = f"{clock_['now']}, speed {clock_['speed']:g}{stands}{after}"
+    return output.said(call, clock_, line)
 
 
 def event(call: Call) -> int:
@@ -35,8 +35,8 @@ def event(call: Call) -> int:
         **call.given("notice", "source", "duration", "description"),
         **call.flags("migrate"),
     }
-    made = Client.of(call).post("sim/events", body)
-    return output.said(call, made, *map(_operation_line, made["operations"]))
+    answer = Client.of(call).post("sim/events", body)
+    return output.said(call, answer, *map(_operation_line, answer["operations"]))
 
 
 def move(call: Call) -> int:
@@ -62,10 +62,10 @@ def release(call: Call) -> int:
 
 
 def _hold(call: Call, do: str) -> int:
-    told = Client.of(call).post("sim/approvals", {"do": do, "vms": call.texts("vm")})
-    kept = ", ".join(told["withheld"])
-    line = f"withheld: approvals of {kept}" if kept else "no approvals are withheld"
-    return output.said(call, told, *told["refusals"], line)
+    answer = Client.of(call).post("sim/approvals", {"do": do, "vms": call.texts("vm")})
+    names = ", ".join(answer["withheld"])
+    line = f"withheld: approvals of {names}" if names else "no approvals are withheld"
+    return output.said(call, answer, *answer["refusals"], line)
 
 
 def vm(call: Call) -> int:
@@ -78,16 +78,16 @@ def vm(call: Call) -> int:
         )
     client = Client.of(call)
     if do == "add":
-        told = client.post("sim/vms", _new(call, name))
-        rows = [told]
+        answer = client.post("sim/vms", _new(call, name))
+        rows = [answer]
     else:
-        told = (
+        answer = (
             client.delete(f"sim/vms/{part(name)}")
             if do == "remove"
             else client.get("sim/vms")
         )["vms"]
-        rows = told
-    return output.listed(call, told, "no VMs", _VM_COLUMNS, map(_vm_row, rows))
+        rows = answer
+    return output.listed(call, answer, "no VMs", _VM_COLUMNS, map(_vm_row, rows))
 
 
 def _new(call: Call, name: str) -> dict[str, Any]:
@@ -118,25 +118,25 @@ def _vm_row(each: Json) -> tuple[str, ...]:
 
 def fault(call: Call) -> int:
     """Set faults, list them, or clear them."""
-    words = call.texts("words")
+    arguments = call.texts("words")
     client = Client.of(call)
     if call.flag("clear"):
-        told = client.post("sim/faults/clear", {"vms": words})
-    elif not words:
-        told = client.get("sim/faults")
+        answer = client.post("sim/faults/clear", {"vms": arguments})
+    elif not arguments:
+        answer = client.get("sim/faults")
     else:
-        vms = [] if call.flag("all") else [words[0]]
-        line = " ".join(words[len(vms) :])
+        vms = [] if call.flag("all") else [arguments[0]]
+        line = " ".join(arguments[len(vms) :])
         if not line:
             raise CommandError(
                 Exit.USAGE,
-                f"no fault given for {words[0]}",
+                f"no fault given for {arguments[0]}",
                 hint="Example: `forewarn sim fault web_0 500 x2`.",
             )
-        told = client.post("sim/faults", {"vms": vms, "faults": line})
-    found = told["faults"]
+        answer = client.post("sim/faults", {"vms": vms, "faults": line})
+    faults = answer["faults"]
     return output.listed(
-        call, found, "no faults are set", _FAULT_COLUMNS, map(_fault_row, found)
+        call, faults, "no faults are set", _FAULT_COLUMNS, map(_fault_row, faults)
     )
 
 
@@ -147,23 +147,23 @@ def _fault_row(each: Json) -> tuple[str, ...]:
 
 def journal(call: Call) -> int:
     """List requests, or follow them."""
-    asked = call.given("vm", "method", "event")
+    query = call.given("vm", "method", "event")
     if call.flag("deviating"):
-        asked["deviating"] = "true"
+        query["deviating"] = "true"
     follows, is_json = call.flag("follow"), call.flag("json")
-    found: list[Json] = []
+    requests: list[Json] = []
     pause = threading.Event()
     # Ctrl-C is the normal end of --follow, so it is not a failure.
     client = Client.of(call)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
-            page = client.get("sim/journal", asked)
-            is_first = "after" not in asked
-            asked["after"] = str(page["next"])
+            page = client.get("sim/journal", query)
+            is_first = "after" not in query
+            query["after"] = str(page["next"])
             if follows or not is_json:
                 _say_requests(page["requests"], is_json=is_json)
             else:
-                found += page["requests"]
+                requests += page["requests"]
             if page["requests"]:
                 continue
             if not follows:
@@ -172,7 +172,7 @@ def journal(call: Call) -> int:
                 break
             pause.wait(LOOK_SECONDS)
     if is_json and not follows:
-        output.document(found)
+        output.document(requests)
     return Exit.DONE
 
 
@@ -181,8 +181,8 @@ def _say_requests(requests: Sequence[Json], *, is_json: bool) -> None:
         if is_json:
             output.json_line(each)
             continue
-        what = f"{each['method']} {each['target']}" if each["method"] else "connects"
-        line = f"{each['at']}  {each['vm'] or each['address']}  {what}"
+        request = f"{each['method']} {each['target']}" if each["method"] else "connects"
+        line = f"{each['at']}  {each['vm'] or each['address']}  {request}"
         line += f"  {each['status'] or 'no answer'}"
         if each["approved"]:
             line += f"  approves {', '.join(each['approved'])}"

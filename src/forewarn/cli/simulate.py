@@ -378,9 +378,9 @@ def _playlist(call: Call) -> Playlist:
     rounds = [
         tuple(
             load_scenario(Path(word)) if is_file(word) else builtin.find(word)
-            for word in words
+            for word in scenario_names
         )
-        for words in rounds_of(call.texts("scenario"))
+        for scenario_names in rounds_of(call.texts("scenario"))
     ]
     if call.flag("loop") and not rounds:
         raise CommandError(Exit.USAGE, "--loop needs a scenario")

@@ -14,39 +14,37 @@ BUDGETS = ("BUDGET", "WHERE", "USED", "OF", "AT")
 INTERRUPTIONS = ("INTERRUPTION", "VMS", "MINUTES", "STILL DOWN")
 
 
-def facts(told: Json) -> Iterator[str]:
+def facts(simulation: Json) -> Iterator[str]:
     """Yield the results that are not in a table, as sentences."""
     yield (
-        f"campaign {told['campaign']}: {told['impact']} of "
-        f"{count(told['host_count'], 'host')} with {count(told['vm_count'], 'VM')}"
+        f"campaign {simulation['campaign']}: {simulation['impact']} of "
+        f"{count(simulation['host_count'], 'host')} with {count(simulation['vm_count'], 'VM')}"
     )
-    share, measured = told["approve_percent"], told["approvals_measured"]
+    share, measured = simulation["approve_percent"], simulation["approvals_measured"]
     approvals = (
         f"tenants approve as on {count(measured, 'host')} of past work"
         if share is None
         else f"{share:g} % of the scopes approve"
     )
     yield (
-        f"assumed: {approvals}, {told['failure_percent']:g} % of the hosts fail; stages "
+        f"assumed: {approvals}, {simulation['failure_percent']:g} % of the hosts fail; stages "
         "are approved at once"
     )
-    lasted = describe_duration(round(told["seconds"]) * SECOND)
-    end = second(told["ends"])
-    counts = (
-        f"{told['done']:,} done, {len(told['failed']):,} failed, {told['left']:,} left"
-    )
-    if told["halted"]:
-        yield f"halted at {end}, after {lasted}: {told['halted']}"
-        yield f"then: {counts}; {count(told['withdrawn'], 'announcement')} withdrawn"
-    elif told["is_stuck"]:
+    lasted = describe_duration(round(simulation["seconds"]) * SECOND)
+    end = second(simulation["ends"])
+    counts = f"{simulation['done']:,} done, {len(simulation['failed']):,} failed, {simulation['left']:,} left"
+    if simulation["halted"]:
+        yield f"halted at {end}, after {lasted}: {simulation['halted']}"
+        yield f"then: {counts}; {count(simulation['withdrawn'], 'announcement')} withdrawn"
+    elif simulation["is_stuck"]:
         yield f"stuck since {end}, after {lasted}: {counts}"
-        for each in told["waits"]:
+        for each in simulation["waits"]:
             yield f"  {each['host']} waits: {'; '.join(each['reasons'])}"
     else:
         yield f"ended at {end}, after {lasted}: {counts}"
-    yield f"forecast of the plan: ends {second(told['forecast_ends'])} with typical hosts"
-    yield from blackout_lines(told["blackouts"])
-    notice, moves = told["notice"], told["moves"]
+    yield f"forecast of the plan: ends {second(simulation['forecast_ends'])} with typical hosts"
+    yield from blackout_lines(simulation["blackouts"])
+    notice, moves = simulation["notice"], simulation["moves"]
     yield (
         f"notice: {notice['given_minutes']:g} minutes on average, "
         f"{notice['used_percent']:g} % used; all tenants of "
@@ -59,40 +57,45 @@ def facts(told: Json) -> Iterator[str]:
         )
 
 
-def stage(told: Json) -> Sequence[str]:
+def stage(stage_: Json) -> Sequence[str]:
     """Return the row of a stage."""
     return (
-        str(told["stage"]),
-        f"{told['hosts']:,}",
-        f"{told['done']:,}",
-        f"{told['failed']:,}",
-        second(told["begins"] or "-"),
-        second(told["ends"] or "-"),
+        str(stage_["stage"]),
+        f"{stage_['hosts']:,}",
+        f"{stage_['done']:,}",
+        f"{stage_['failed']:,}",
+        second(stage_["begins"] or "-"),
+        second(stage_["ends"] or "-"),
     )
 
 
-def period(told: Json) -> Sequence[str]:
+def period(period_: Json) -> Sequence[str]:
     """Return the row of a night or day."""
-    return (told["opens"], told["closes"], f"{told['done']:,}", f"{told['failed']:,}")
-
-
-def budget(told: Json) -> Sequence[str]:
-    """Return the row of a budget."""
-    most = told["most"]
     return (
-        f"{told['kind']} {told['label']}".strip(),
-        told["subject"] or "-",
-        f"{told['used']:,}",
-        "-" if most is None else f"{most:,}",
-        second(told["at"] or "-"),
+        period_["opens"],
+        period_["closes"],
+        f"{period_['done']:,}",
+        f"{period_['failed']:,}",
     )
 
 
-def interruption(told: Json) -> Sequence[str]:
+def budget(budget_: Json) -> Sequence[str]:
+    """Return the row of a budget."""
+    most = budget_["most"]
+    return (
+        f"{budget_['kind']} {budget_['label']}".strip(),
+        budget_["subject"] or "-",
+        f"{budget_['used']:,}",
+        "-" if most is None else f"{most:,}",
+        second(budget_["at"] or "-"),
+    )
+
+
+def interruption(interruption_: Json) -> Sequence[str]:
     """Return the row of a kind of interruption."""
     return (
-        told["kind"],
-        f"{told['vms']:,}",
-        f"{told['minutes']:,}",
-        f"{told['still_down']:,}",
+        interruption_["kind"],
+        f"{interruption_['vms']:,}",
+        f"{interruption_['minutes']:,}",
+        f"{interruption_['still_down']:,}",
     )

@@ -47,7 +47,7 @@ def simulate(call: Call) -> int:
         "failure_percent": _percent(call, "failures"),
         "seed": _seed(call.text("seed")),
     }
-    found = Client.of(call).post(
+    simulation = Client.of(call).post(
         "campaigns/simulate",
         body,
         seconds=SIMULATION_SECONDS,
@@ -57,57 +57,57 @@ def simulate(call: Call) -> int:
     )
     if page:
         single = single_page(
-            f"simulation: {printable(found['campaign'])}",
+            f"simulation: {printable(simulation['campaign'])}",
             module="js/simulation.js",
             view="simulation",
-            data={"simulation": found, "facts": list(facts(found))},
+            data={"simulation": simulation, "facts": list(facts(simulation))},
         )
         files.write_text(page, single)
-    return output.shown(call, found, _show)
+    return output.shown(call, simulation, _show)
 
 
 def _percent(call: Call, key: str) -> float:
-    given = call.text(key)
-    found = _PERCENT.fullmatch(given)
-    if found is None or float(found[1]) > 100:  # noqa: PLR2004 - percent
+    text = call.text(key)
+    match = _PERCENT.fullmatch(text)
+    if match is None or float(match[1]) > 100:  # noqa: PLR2004 - percent
         raise CommandError(
             Exit.USAGE,
-            f"--{key}: {given!r} is not a percentage from 0% to 100%",
+            f"--{key}: {text!r} is not a percentage from 0% to 100%",
             hint=f"Write it as --{key} 70%.",
         )
-    return float(found[1])
+    return float(match[1])
 
 
-def _seed(given: str) -> int:
-    if _SEED.fullmatch(given) is None:
+def _seed(text: str) -> int:
+    if _SEED.fullmatch(text) is None:
         raise CommandError(
             Exit.USAGE,
-            f"--seed: {given!r} is not a whole number with at most 15 digits",
+            f"--seed: {text!r} is not a whole number with at most 15 digits",
             hint="Write it as --seed 7.",
         )
-    return int(given)
+    return int(text)
 
 
-def _show(told: Json) -> None:
+def _show(simulation: Json) -> None:
     """Print a simulation for a person."""
-    for each in facts(told):
+    for each in facts(simulation):
         output.line(each)
     output.line()
-    output.table("no stages", STAGES, map(stage, told["stages"]))
+    output.table("no stages", STAGES, map(stage, simulation["stages"]))
     output.line()
-    output.table("no windows", PERIODS, map(period, told["periods"]))
+    output.table("no windows", PERIODS, map(period, simulation["periods"]))
     output.line()
-    output.table("no budgets", BUDGETS, map(budget, told["budgets"]))
-    if told["interruptions"]:
+    output.table("no budgets", BUDGETS, map(budget, simulation["budgets"]))
+    if simulation["interruptions"]:
         output.line()
-        rows = map(interruption, told["interruptions"])
+        rows = map(interruption, simulation["interruptions"])
         output.table("no interruptions", INTERRUPTIONS, rows)
     output.line()
-    shown = told["failed"][:FAILED_SHOWN]
+    shown = simulation["failed"][:FAILED_SHOWN]
     for host in shown:
         output.sentence(f"failed: {host}")
-    if left := len(told["failed"]) - len(shown):
+    if left := len(simulation["failed"]) - len(shown):
         output.line(f"and {count(left, 'more failed host')}")
-    for each in told["warnings"]:
+    for each in simulation["warnings"]:
         output.sentence(f"warning: {each}")
-    output.line(f"seed {told['seed']}; nothing was announced or changed")
+    output.line(f"seed {simulation['seed']}; nothing was announced or changed")

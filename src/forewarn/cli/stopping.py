@@ -32,10 +32,10 @@ UNREAD = (errno.EPIPE, errno.EIO)
 
 def ending_signals() -> tuple[signal.Signals, ...]:
     """Return the signals that end a command."""
-    found = [signal.SIGINT, signal.SIGTERM]
+    signals = [signal.SIGINT, signal.SIGTERM]
     if _HANGUP is not None and signal.getsignal(_HANGUP) is not signal.SIG_IGN:
-        found.append(_HANGUP)
-    return tuple(found)
+        signals.append(_HANGUP)
+    return tuple(signals)
 
 
 @contextlib.contextmanager
@@ -162,9 +162,9 @@ def patience(text: str, more: Callable[[], str] = str) -> Generator[None]:
         seconds = 0.0
         while not is_over.wait(PATIENCE_SECONDS):
             seconds += PATIENCE_SECONDS
-            said = more()
+            suffix = more()
             if not is_over.is_set():
-                status.show(f"{text}: {seconds:.0f} s{said}")
+                status.show(f"{text}: {seconds:.0f} s{suffix}")
 
     telling = threading.Thread(target=tell, daemon=True)
     telling.start()

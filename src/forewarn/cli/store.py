@@ -49,8 +49,8 @@ def backup(call: Call) -> int:
         _copied(source, target)
         size = target.stat().st_size
     if call.flag("json"):
-        told = {"file": str(target), "of": _place(source), "bytes": size}
-        print(json.dumps(told, indent=2))
+        result = {"file": str(target), "of": _place(source), "bytes": size}
+        print(json.dumps(result, indent=2))
     else:
         print(f"{target} is a complete copy of {_place(source)}, {size} bytes")
     return Exit.DONE
@@ -64,7 +64,7 @@ def copy(call: Call) -> int:
     tables = _copied(source, target)
     rows = sum(table.rows for table in tables)
     if call.flag("json"):
-        told = {
+        result = {
             "from": _place(source),
             "to": _place(target),
             "rows": rows,
@@ -73,7 +73,7 @@ def copy(call: Call) -> int:
                 for table in tables
             },
         }
-        print(json.dumps(told, indent=2))
+        print(json.dumps(result, indent=2))
     else:
         print(f"{_place(target)} is a verified copy of {_place(source)}, {rows:,} rows")
     return Exit.DONE

@@ -98,8 +98,8 @@ def folded(
     row. A cell that is longer than the line alone, such as the first, stays whole.
     """
     widths = _widths(columns, rows)
-    kept, used = _fitting_columns(widths, width=width)
-    rest = [place for place in range(len(columns)) if place not in kept]
+    columns_kept, used = _fitting_columns(widths, width=width)
+    rest = [place for place in range(len(columns)) if place not in columns_kept]
     left_out: tuple[str, ...] = ()
     if len(rows) > rows_max:
         others = [place for place in rest if place >= essential]
@@ -108,20 +108,23 @@ def folded(
         left = width - used - len(BETWEEN)
         if others and left >= SHORTENED_MIN:
             cut = others[0]
-            kept = sorted([*kept, cut])
+            columns_kept = sorted([*columns_kept, cut])
             widths[cut] = left
             rows = [_with_cut(cells, cut, width=left) for cells in rows]
 
     def shown(cells: Cells) -> str:
-        return _row([cells[each] for each in kept], [widths[each] for each in kept])
+        return _row(
+            [cells[each] for each in columns_kept],
+            [widths[each] for each in columns_kept],
+        )
 
     def under(cells: Cells) -> list[str]:
-        told = [
+        lines = [
             f"{columns[each].lower()}: {cells[each]}".removeprefix(": ")
             for each in rest
             if cells[each] not in _NOTHING
         ]
-        return _under(told, width=max(width, MARGIN))
+        return _under(lines, width=max(width, MARGIN))
 
     return Folded(
         head=shown(columns),
@@ -133,24 +136,24 @@ def folded(
 def _fitting_columns(widths: Sequence[int], *, width: int) -> tuple[list[int], int]:
     """Return the places of the columns that fit in a row, and the width that they
     take."""
-    kept: list[int] = []
+    columns_kept: list[int] = []
     used = -len(BETWEEN)
     for place, wide in enumerate(widths):
-        if not kept or used + len(BETWEEN) + wide <= width:
-            kept.append(place)
+        if not columns_kept or used + len(BETWEEN) + wide <= width:
+            columns_kept.append(place)
             used += len(BETWEEN) + wide
-    return kept, used
+    return columns_kept, used
 
 
 def _with_cut(cells: Cells, place: int, *, width: int) -> Cells:
     """Return a row in which one cell has only the first words that fit."""
     if cell_len(cells[place]) <= width:
         return cells
-    words = cells[place].split()
+    cell_words = cells[place].split()
     room = width - cell_len(f" {CUT}")
-    ends = accumulate(cell_len(word) + 1 for word in words)
+    ends = accumulate(cell_len(word) + 1 for word in cell_words)
     fit = sum(1 for _ in takewhile(lambda end: end - 1 <= room, ends))
-    return (*cells[:place], " ".join([*words[:fit], CUT]), *cells[place + 1 :])
+    return (*cells[:place], " ".join([*cell_words[:fit], CUT]), *cells[place + 1 :])
 
 
 def fitting(blocks: Sequence[Sequence[str]], *, height: int) -> int:
@@ -167,12 +170,12 @@ def second(instant: str) -> str:
     return f"{whole}Z" if point else instant
 
 
-def counts(found: Iterable[str]) -> str:
+def counts(states: Iterable[str]) -> str:
     """Return the number of each word: `1 Announced, 399 Planned`."""
-    by_word = Counter(found)
+    by_word = Counter(states)
     places = {word: place for place, word in enumerate(STYLES)}
-    words = sorted(by_word, key=lambda word: places.get(word, -1))
-    return ", ".join(f"{by_word[word]:,} {word}" for word in words)
+    states_in_order = sorted(by_word, key=lambda word: places.get(word, -1))
+    return ", ".join(f"{by_word[word]:,} {word}" for word in states_in_order)
 
 
 def _widths(columns: Cells, rows: Sequence[Cells]) -> list[int]:
@@ -187,7 +190,7 @@ def _row(cells: Cells, widths: Sequence[int]) -> str:
 
 
 def cell_len(text: str) -> int:
-    """Return the columns that a text takes on a terminal."""
+    """Return the columns that a string takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(

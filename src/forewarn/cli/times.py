@@ -48,9 +48,9 @@ def duration(call: Call, key: str, *, is_positive: bool = False) -> Micros | Non
         return None
     flag = f"--{key.replace('_', '-')}"
     try:
-        found = parse_duration(text)
+        micros = parse_duration(text)
     except ValueError as error:
         raise CommandError(Exit.USAGE, f"{flag}: {error}") from error
-    if is_positive and not found:
+    if is_positive and not micros:
         raise CommandError(Exit.USAGE, f"{flag}: must be more than {text}")
-    return found
+    return micros

@@ -19,24 +19,24 @@ def create(call: Call) -> int:
         **call.flags("read_only"),
         **({"roles": roles} if (roles := call.texts("role")) else {}),
     }
-    made = Client.of(call).post("tokens", body)
-    return output.shown(call, made, _print_new)
+    token = Client.of(call).post("tokens", body)
+    return output.shown(call, token, _print_new)
 
 
-def _print_new(made: Any) -> None:
+def _print_new(token: Any) -> None:
     # Only the token goes to standard output, so that it can be piped.
-    whose = _holder(made, otherwise="an operator")
-    until = f"until {made['expires']}" if made["expires"] else "until it is revoked"
+    whose = _holder(token, otherwise="an operator")
+    until = f"until {token['expires']}" if token["expires"] else "until it is revoked"
     sys.stderr.write(
-        printable(f"{made['id']} ({made['name']}) is for {whose}, {until}.")
+        printable(f"{token['id']} ({token['name']}) is for {whose}, {until}.")
         + "\nIt is shown only now:\n"
     )
-    output.line(made["token"])
+    output.line(token["token"])
 
 
 def list_tokens(call: Call) -> int:
     """List tokens."""
-    found = list(Client.of(call).every("tokens", "tokens", selectors(call)))
+    tokens = list(Client.of(call).every("tokens", "tokens", selectors(call)))
     rows = (
         (
             each["id"],
@@ -48,9 +48,9 @@ def list_tokens(call: Call) -> int:
             _maker(each),
             each["created"],
         )
-        for each in found
+        for each in tokens
     )
-    return output.listed(call, found, "no tokens", _COLUMNS, rows)
+    return output.listed(call, tokens, "no tokens", _COLUMNS, rows)
 
 
 def revoke(call: Call) -> int:

@@ -9,14 +9,14 @@ from forewarn.cli.watching import watch
 
 def show(call: Call) -> int:
     """Print the coming work on the VMs of a tenant, and with --watch its changes."""
-    asked = call.given("tenant", "scope", "vm")
+    query = call.given("tenant", "scope", "vm")
     if call.flag("watch"):
-        return watch(call, UPCOMING, asked)
-    found = list(Client.of(call).every("tenant/upcoming", UPCOMING.path, asked))
+        return watch(call, UPCOMING, query)
+    work_items = list(Client.of(call).every("tenant/upcoming", UPCOMING.path, query))
     if call.flag("json"):
-        output.document(found)
+        output.document(work_items)
     else:
-        rows = map(UPCOMING.row, found)
+        rows = map(UPCOMING.row, work_items)
         output.table(
             UPCOMING.empty, UPCOMING.columns, rows, essential=UPCOMING.essential
         )
@@ -58,5 +58,5 @@ def upcoming_line(work: Json) -> str:
         if latest
         else f"latest time unknown: {work['why_unknown']}"
     )
-    said = f" ({work['description']})" if work["description"] else ""
-    return f"{work['state'].lower()}: {work['impact']}, {begins}, {ends}{said}"
+    description = f" ({work['description']})" if work["description"] else ""
+    return f"{work['state'].lower()}: {work['impact']}, {begins}, {ends}{description}"

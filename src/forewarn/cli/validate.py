@@ -30,8 +30,8 @@ def validate(call: Call) -> int:
     else:
         # Each name is a plural that ends in s.
         shown = ", ".join(
-            f"{count} {what.removesuffix('s') if count == 1 else what}"
-            for what, count in counts.items()
+            f"{count} {noun.removesuffix('s') if count == 1 else noun}"
+            for noun, count in counts.items()
         )
         print(f"{name} is valid: {shown}")
     return Exit.DONE

@@ -49,23 +49,23 @@ _TIME = slice(len("2026-11-21T"), None)
 def watch(
     call: Call,
     listing: Listing,
-    asked: Mapping[str, str],
+    filters: Mapping[str, str],
     names: frozenset[str] | None = None,
 ) -> int:
     """Show a list and its changes until a signal, which is not a failure."""
     console = Console(highlight=False)
-    seen = Seen(listing, state=asked.get("state", ""), names=names)
-    query = {key: value for key, value in asked.items() if key != "state"}
+    state = ListState(listing, state=filters.get("state", ""), names=names)
+    query = {key: value for key, value in filters.items() if key != "state"}
     query["topics"] = listing.path
     client = Client.of(call)
     with suppress(KeyboardInterrupt):
         news = follow(lambda: client.watch(query), pause=time.sleep)
         is_terminal = sys.stdout.isatty() and not console.is_dumb_terminal
         if is_terminal and not call.flag("json"):
-            title = " ".join(f"{key} {value}" for key, value in asked.items())
-            _picture(console, seen, news, title=f"{listing.path} {title}".rstrip())
+            title = " ".join(f"{key} {value}" for key, value in filters.items())
+            _picture(console, state, news, title=f"{listing.path} {title}".rstrip())
         else:
-            _lines(seen, news, is_json=call.flag("json"))
+            _lines(state, news, is_json=call.flag("json"))
     return Exit.DONE
 
 
@@ -79,11 +79,11 @@ def follow(
     is_open = is_lost = False
     while True:
         try:
-            for told in begin():
+            for item in begin():
                 if is_lost:
                     yield BACK, None
                 is_open, is_lost = True, False
-                yield told
+                yield item
         except CommandError as error:
             if error.status is not Exit.UNREACHABLE or not is_open:
                 raise
@@ -93,7 +93,7 @@ def follow(
         pause(AGAIN_SECONDS)
 
 
-class Seen:
+class ListState:
     """The objects of a list in their last state, with the times of their changes."""
 
     def __init__(
@@ -198,17 +198,17 @@ def _clock_time(at: Micros | None) -> str:
     return "-" if at is None else format_instant(at - at % SECOND)[_TIME]
 
 
-def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
+def drawn(list_state: ListState, *, title: str, width: int, height: int) -> Text:
     """Return the picture for a terminal of `width` columns and `height` lines."""
-    states = seen.states() or seen.listing.empty
-    head = f"{title}: {states}; last change {_clock_time(seen.changed)}"
+    states = list_state.states() or list_state.listing.empty
+    head = f"{title}: {states}; last change {_clock_time(list_state.changed)}"
     shown = Text("\n".join(textwrap.wrap(head, width)), style="bold")
-    if seen.note:
-        shown.append("\n" + "\n".join(textwrap.wrap(seen.note, width)), "red")
+    if list_state.note:
+        shown.append("\n" + "\n".join(textwrap.wrap(list_state.note, width)), "red")
     left = height - len(shown.plain.splitlines())
-    objects, others = seen.latest(left)
-    first, state, *rest = seen.listing.columns
-    cells = [tuple(map(printable, seen.cells(each))) for each in objects]
+    objects, others = list_state.latest(left)
+    first, state, *rest = list_state.listing.columns
+    cells = [tuple(map(printable, list_state.cells(each))) for each in objects]
     columns = (first, state, "CHANGED", *rest)
     fold = partial(
         tables.folded,
@@ -216,7 +216,7 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
         cells,
         width=width,
         # CHANGED is one of them.
-        essential=seen.listing.essential + 1,
+        essential=list_state.listing.essential + 1,
     )
     folded = fold()
     fitting = tables.fitting(folded.blocks, height=left - 1)
@@ -225,7 +225,9 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
         folded = fold(rows_max=0)
         fitting = tables.fitting(folded.blocks, height=max(left - 2, 0))
         others += len(cells) - fitting
-    order = sorted(range(fitting), key=lambda each: seen.listing.place(objects[each]))
+    order = sorted(
+        range(fitting), key=lambda each: list_state.listing.place(objects[each])
+    )
     if order:
         blocks = [folded.blocks[each] for each in order]
         table = output.styled(folded.head, blocks, [cells[each] for each in order])
@@ -237,7 +239,7 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
 
 
 def _picture(
-    console: Console, seen: Seen, news: Iterator[tuple[str, Any]], *, title: str
+    console: Console, state: ListState, news: Iterator[tuple[str, Any]], *, title: str
 ) -> None:
     lock, is_over = threading.Lock(), threading.Event()
     clock = SystemClock()
@@ -245,21 +247,21 @@ def _picture(
     def now_drawn() -> Text:
         with lock:
             width, height = console.size
-            return drawn(seen, title=title, width=width, height=height)
+            return drawn(state, title=title, width=width, height=height)
 
     def keep_drawn(live: Live) -> None:
         shown: object = None
         while not is_over.wait(DRAWN_SECONDS):
             # An unchanged picture is not drawn again, so that text can be selected.
-            if shown != (shown := (seen.version, console.size)):
+            if shown != (shown := (state.version, console.size)):
                 with unread():
                     live.update(now_drawn(), refresh=True)
 
     with unread(), interruptible():
         # There is no picture before the list is complete.
         for name, data in news:
-            seen.take(name, data, now=clock.now())
-            if seen.is_ready or name == LOST:
+            state.take(name, data, now=clock.now())
+            if state.is_ready or name == LOST:
                 break
         live = Live(now_drawn(), console=console, screen=True, auto_refresh=False)
         drawing = threading.Thread(target=keep_drawn, args=[live], daemon=True)
@@ -269,7 +271,7 @@ def _picture(
                 try:
                     for name, data in news:
                         with lock:
-                            seen.take(name, data, now=clock.now())
+                            state.take(name, data, now=clock.now())
                 finally:
                     is_over.set()
                     drawing.join()
@@ -278,14 +280,14 @@ def _picture(
             console.print(now_drawn(), soft_wrap=True)
 
 
-def _lines(seen: Seen, news: Iterator[tuple[str, Any]], *, is_json: bool) -> None:
+def _lines(state: ListState, news: Iterator[tuple[str, Any]], *, is_json: bool) -> None:
     clock = SystemClock()
     for name, data in news:
-        is_new = seen.take(name, data, now=clock.now())
+        is_new = state.take(name, data, now=clock.now())
         if name in {LOST, BACK}:
-            sys.stderr.write(f"forewarn: {printable(seen.note)}\n")
+            sys.stderr.write(f"forewarn: {printable(state.note)}\n")
         elif is_json:
-            if name == seen.listing.path and seen.wants(data):
+            if name == state.listing.path and state.wants(data):
                 output.json_line(data)
         elif is_new:
-            output.line("  ".join(cell for cell in seen.listing.row(data) if cell))
+            output.line("  ".join(cell for cell in state.listing.row(data) if cell))

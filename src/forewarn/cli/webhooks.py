@@ -21,20 +21,20 @@ _COLUMNS = (
 
 def list_(call: Call) -> int:
     """List the receivers."""
-    found = Client.of(call).get("webhooks")["webhooks"]
-    return output.listed(call, found, "no webhooks", _COLUMNS, map(_row, found))
+    webhooks = Client.of(call).get("webhooks")["webhooks"]
+    return output.listed(call, webhooks, "no webhooks", _COLUMNS, map(_row, webhooks))
 
 
 def test(call: Call) -> int:
     """Send a ping to a receiver."""
-    found = Client.of(call).post("webhooks/test", {"name": call.text("name")})
+    delivery = Client.of(call).post("webhooks/test", {"name": call.text("name")})
     line = (
-        f"accepted it: {found['status']} in {found['seconds']:g} s"
-        if found["delivered"]
-        else f"did not accept it: {found['error']}"
+        f"accepted it: {delivery['status']} in {delivery['seconds']:g} s"
+        if delivery["delivered"]
+        else f"did not accept it: {delivery['error']}"
     )
-    output.said(call, found, f"{found['webhook']} {line}")
-    return Exit.DONE if found["delivered"] else Exit.FAILED
+    output.said(call, delivery, f"{delivery['webhook']} {line}")
+    return Exit.DONE if delivery["delivered"] else Exit.FAILED
 
 
 def _row(webhook: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from forewarn.cli.command_table import Call
 
 def show(call: Call) -> int:
     """Print the maintenance windows of scopes."""
-    found = list(Client.of(call).every("windows", "windows", call.given("scope")))
-    return output.shown(call, found, _table)
+    windows = list(Client.of(call).every("windows", "windows", call.given("scope")))
+    return output.shown(call, windows, _table)
 
 
-def _table(found: Sequence[Json]) -> None:
+def _table(windows: Sequence[Json]) -> None:
     output.table(
         "no scope has a maintenance window",
         ("SCOPE", "NEXT OPENING", "CLOSES", "WINDOWS", "TENANT"),
@@ -24,7 +24,7 @@ def _table(found: Sequence[Json]) -> None:
                 "; ".join(each["windows"]) or "at any time",
                 each["tenant"],
             )
-            for each in found
+            for each in windows
         ],
     )
 

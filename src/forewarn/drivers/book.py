@@ -103,7 +103,7 @@ class TrackedCall:
             )
             return replace(ended, state=ProbeState.UNKNOWN)
         if RunState.FAILED not in states:
-            return self._ended(by_vm, said=_described(by_vm))
+            return self._ended(by_vm, error=_described(by_vm))
         failed = [pair for pair in by_vm if pair[1].state is RunState.FAILED]
         return self._ended(by_vm, failed=_described(failed))
 
@@ -129,7 +129,7 @@ class TrackedCall:
         self,
         by_vm: list[tuple[str, Progress]],
         *,
-        said: str = "",
+        error: str = "",
         failed: str = "",
     ) -> Probe:
         return Probe(
@@ -138,7 +138,7 @@ class TrackedCall:
                 operation_id=self.directory.operation_id,
                 generation=self.directory.generation,
                 verdict=Verdict.FAILED if failed else Verdict.DONE,
-                reason=failed or said,
+                reason=failed or error,
                 down=tuple(vm for vm, each in by_vm if each.running is False),
                 paused=tuple(
                     (vm, each.paused) for vm, each in by_vm if each.paused is not None
@@ -164,11 +164,11 @@ def _result(vm: str, each: Progress) -> VmResult:
 
 def _described(progress: list[tuple[str, Progress]]) -> str:
     """Return the last output of programs by VM, for the first of them."""
-    words = [(vm, each.reason) for vm, each in progress if each.reason]
-    told = [f"vm {vm}: {reason}" for vm, reason in words[:REASONS_TOLD_MAX]]
-    if more := len(words) - len(told):
-        told.append(f"and {more} more")
-    return "; ".join(told)
+    failures = [(vm, each.reason) for vm, each in progress if each.reason]
+    sentences = [f"vm {vm}: {reason}" for vm, reason in failures[:REASONS_TOLD_MAX]]
+    if more := len(failures) - len(sentences):
+        sentences.append(f"and {more} more")
+    return "; ".join(sentences)
 
 
 class CallList:

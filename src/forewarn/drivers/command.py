@@ -149,14 +149,14 @@ class CommandDriver:
         """Return a new call with its programs; raises DriverError."""
         if call.step is not None:
             return self._plan_of_step(call, call.step)
-        words = self._programs.actions.get(call.action)
-        if words is None:
+        program = self._programs.actions.get(call.action)
+        if program is None:
             raise DriverError(f"no program is configured for {call.action.value}")
         runs = tuple(
             Run(
                 vm=vm.vm,
                 to_host=vm.to_host,
-                words=placeholders.expand(words, placeholders.values_of(call, vm)),
+                words=placeholders.expand(program, placeholders.values_of(call, vm)),
             )
             for vm in call.vms
         )
@@ -170,10 +170,10 @@ class CommandDriver:
         # The settings can have changed since control checked the request.
         if problem := arguments_problem(step, rule, takes_any=False):
             raise DriverError(problem)
-        words = placeholders.expand(
+        program = placeholders.expand(
             self._programs.steps[step.name], placeholders.step_values_of(call, step)
         )
-        run = Run(vm="", to_host="", words=words)
+        run = Run(vm="", to_host="", words=program)
         return self._plan(call, (run,), rule.timeout)
 
     def _plan(self, call: Call, runs: tuple[Run, ...], timeout: Micros | None) -> Plan:
@@ -190,11 +190,11 @@ class CommandDriver:
         case = self._book.latest(call.operation_id)
         if case is None or case.directory.generation < call.generation:
             if memory == self.memory or not self._observer.reads_marks():
-                return not_started(asked=memory, own=self.memory)
-            found = self._take_over(call, memory=memory)
-            if isinstance(found, Probe):
-                return found
-            case = found
+                return not_started(memory=memory, own=self.memory)
+            result = self._take_over(call, memory=memory)
+            if isinstance(result, Probe):
+                return result
+            case = result
         if case.directory.generation > call.generation:
             return self._state_of_earlier(*call.name)
         self._want(case)
@@ -287,7 +287,7 @@ class CommandDriver:
         readings = self._observer.read_marks(call)
         traces = marks.traces_of(call, readings)
         if not marks.is_begun(traces):
-            return marks.untold(traces, readings, asked=memory, own=self.memory)
+            return marks.unresolved(traces, readings, memory=memory, own=self.memory)
         ends = {
             number: end
             for number, (place, trace) in enumerate(traces.items())

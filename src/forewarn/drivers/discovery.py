@@ -30,9 +30,9 @@ _READ_BYTES = 1 << 16
 class Discovery:
     """One run of the program; `end` may be called by another thread."""
 
-    def __init__(self, words: Words, *, seconds: float, clock: Clock) -> None:
+    def __init__(self, command: Words, *, seconds: float, clock: Clock) -> None:
         """Prepare to run `words` for at most `seconds`."""
-        self._words = words
+        self._words = command
         self._seconds = seconds
         self._clock = clock
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ class Discovery:
                     f"{self.name} cannot be run: {error.strerror}"
                 ) from error
         try:
-            output, said = self._read(process)
+            output, errors = self._read(process)
         except BaseException:
             kill(process)
             # A program that waits for a dead disk may never end, and is abandoned.
@@ -77,7 +77,7 @@ class Discovery:
                 pipe.close()
         if process.returncode:
             raise DriverError(
-                f"{self.name} failed with status {process.returncode}{_quoted(said)}"
+                f"{self.name} failed with status {process.returncode}{_quoted(errors)}"
             )
         try:
             return output.decode("utf-8-sig")
@@ -95,11 +95,11 @@ class Discovery:
 
     def _read(self, process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
         """Return the whole output and the last of the errors of a program that ended."""
-        output, said = bytearray(), bytearray()
+        output, errors = bytearray(), bytearray()
         deadline = self._clock.monotonic() + self._seconds
         late = DriverError(f"{self.name} did not end in {self._seconds:g} s")
         with selectors.DefaultSelector() as waiting:
-            for pipe, into in ((process.stdout, output), (process.stderr, said)):
+            for pipe, into in ((process.stdout, output), (process.stderr, errors)):
                 assert pipe is not None
                 waiting.register(pipe, selectors.EVENT_READ, into)
             while waiting.get_map():
@@ -116,14 +116,14 @@ class Discovery:
                     raise DriverError(
                         f"{self.name} printed more than {OUTPUT_BYTES_MAX >> 20} MiB"
                     )
-                del said[:-ERROR_BYTES_MAX]
+                del errors[:-ERROR_BYTES_MAX]
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, deadline - self._clock.monotonic()))
-            return bytes(output), bytes(said)
+            return bytes(output), bytes(errors)
         raise late
 
 
-def _quoted(said: bytes) -> str:
+def _quoted(errors: bytes) -> str:
     """Return the last line of the errors for a message."""
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
     return f": {readable(lines[-1])}" if lines else ""

@@ -37,13 +37,13 @@ class Domains:
         self._journal = journal or MemoryJournal()
         self._marks: dict[str, str] = {}
         """The text of the mark by place, such as `vm:web_0`; empty: unreadable."""
-        self._deeds: dict[str, Task] = {}
+        self._tasks_by_mark: dict[str, Task] = {}
         """The work by the text of its mark."""
         self._order: deque[str] = deque()
         for key, note in self._journal.notes().items():
             kind, _, name = key.partition(":")
             if kind == "deed":
-                self._deeds[name] = task_from(note)
+                self._tasks_by_mark[name] = task_from(note)
                 self._order.append(name)
             else:
                 self._marks[key] = note["mark"]
@@ -72,35 +72,37 @@ class Domains:
         if not self._keeps:
             return
         text = mark_of(task.call).text
-        if text not in self._deeds:
+        if text not in self._tasks_by_mark:
             self._order.append(text)
-        self._deeds[text] = task
+        self._tasks_by_mark[text] = task
         self._journal.write(f"deed:{text}", note_of(task))
         while len(self._order) > DEEDS_KEPT:
             self._remove(self._order.popleft())
 
     def read(self, call: Call, *, now: Micros) -> dict[str, Reading]:
         """Return what is read at the places of a call."""
-        found: dict[str, Reading] = {}
+        readings: dict[str, Reading] = {}
         for place in places_of(call):
             text = self._marks.get(_key(call, place))
             if text == "":
                 continue
             mark = None if text is None else self._mark(text, place, now=now)
-            found[place] = Reading(mark=mark)
-        return found
+            readings[place] = Reading(mark=mark)
+        return readings
 
     def taken_over(self, call: Call, *, now: Micros) -> Task | None:
         """Return the work of a call, as far as its marks name it; None: nothing."""
         if not self._keeps:
             return None
-        task = self._deeds.get(mark_of(call).text)
+        task = self._tasks_by_mark.get(mark_of(call).text)
         if task is None or not call.is_same_work(task.call):
             return None
         traces = traces_of(call, self.read(call, now=now))
         if not marks.is_begun(traces):
             return None
-        lost = tuple(place for place in traces if traces[place] not in marks.TOLD)
+        lost = tuple(
+            place for place in traces if traces[place] not in marks.BEGUN_TRACES
+        )
         if not lost:
             return task
         others = tuple(
@@ -116,20 +118,20 @@ class Domains:
             unknown=(*task.unknown, *lost),
         )
 
-    def untold(self, call: Call, *, now: Micros, asked: str, own: str) -> Probe:
+    def unresolved(self, call: Call, *, now: Micros, memory: str, own: str) -> Probe:
         """Return the result of a probe of a call that cannot be taken over."""
         if not self._keeps:
-            return not_started(asked=asked, own=own)
+            return not_started(memory=memory, own=own)
         readings = self.read(call, now=now)
         traces = traces_of(call, readings)
-        return marks.untold(traces, readings, asked=asked, own=own)
+        return marks.unresolved(traces, readings, memory=memory, own=own)
 
     def close(self) -> None:
         """Close the journal; the domains continue."""
         self._journal.close()
 
     def _mark(self, text: str, place: str, *, now: Micros) -> Mark:
-        task, state = self._deeds.get(text), MarkState.BEGUN
+        task, state = self._tasks_by_mark.get(text), MarkState.BEGUN
         if task is not None and task.has_ended(now):
             vms = [each for each in task.call.vms if each.vm == place]
             is_done = all(task.is_done_for(each) for each in vms)
@@ -139,7 +141,7 @@ class Domains:
         return parse_mark(text, state.value)
 
     def _remove(self, text: str) -> None:
-        task = self._deeds.pop(text)
+        task = self._tasks_by_mark.pop(text)
         self._journal.forget(f"deed:{text}")
         for place in places_of(task.call):
             key = _key(task.call, place)

@@ -28,18 +28,18 @@ class Limited:
 
 def parse_limited(text: str) -> Limited:
     """Return the value of a setting; raises ValueError with a message for the operator."""
-    action, *words = text.split() or [""]
+    action, *options = text.split() or [""]
     if action not in _ACTIONS:
         raise ValueError(f"{action!r} is not an action: {_FORM}")
     parts = dict[str, str]()
-    for word in words:
+    for word in options:
         key, _, value = word.partition("=")
         if key not in {"host", "vm", "able"} or key in parts or not value:
-            raise ValueError(f"{word!r} is not part of it: {_FORM}")
+            raise ValueError(f"{word!r} is not a part of a limit: {_FORM}")
         parts[key] = value
     places = [parts[key] for key in ("host", "vm") if key in parts]
     if len(places) != 1:
-        raise ValueError(f"it needs one host or one VM: {_FORM}")
+        raise ValueError(f"a limit needs one host or one VM: {_FORM}")
     if fault := name_fault(places[0]):
         raise ValueError(f"{places[0]!r} is not a name: {fault}")
     if parts.get("able", "unknown") != "unknown":
@@ -52,16 +52,20 @@ def parse_limited(text: str) -> Limited:
     )
 
 
-def told_by(limited: Sequence[Limited], asked: HostVms) -> tuple[Ability, ...]:
+def abilities_by_limits(
+    limited: Sequence[Limited], host: HostVms
+) -> tuple[Ability, ...]:
     """Return the answer of the simulated hypervisor about a host and its VMs."""
-    return tuple(_told_by(limited, asked))
+    return tuple(_abilities_by_limits(limited, host))
 
 
-def _told_by(limited: Sequence[Limited], asked: HostVms) -> Iterator[Ability]:
-    for vm in ("", *asked.vms):
+def _abilities_by_limits(
+    limited: Sequence[Limited], host: HostVms
+) -> Iterator[Ability]:
+    for vm in ("", *host.vms):
         yield Ability(able=Able.YES, vm=vm)
     for each in limited:
-        if (not each.vm and each.host == asked.host) or each.vm in asked.vms:
+        if (not each.vm and each.host == host.host) or each.vm in host.vms:
             yield Ability(
                 able=each.able, action=each.action, vm=each.vm, reason=each.reason
             )

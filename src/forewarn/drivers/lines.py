@@ -39,32 +39,32 @@ def observations_in(text: str, vms: Sequence[str]) -> dict[str, Observation]:
 
     Of several lines about a VM, the last counts.
     """
-    found = {vm: Observation() for vm in vms}
-    for said in _objects(text):
-        vm, running = said.get("vm"), _running(said)
-        if isinstance(vm, str) and vm in found:
+    observations = {vm: Observation() for vm in vms}
+    for line in _objects(text):
+        vm, running = line.get("vm"), _running(line)
+        if isinstance(vm, str) and vm in observations:
             # The host of a VM that does not run is not used.
-            host = (_host(said) or None) if running else None
-            found[vm] = Observation(running=running, host=host)
-    return found
+            host = (_host(line) or None) if running else None
+            observations[vm] = Observation(running=running, host=host)
+    return observations
 
 
 def readings_in(text: str, call: Call, places: Sequence[str]) -> dict[str, Reading]:
     """Return what the program `marks` printed about these places."""
-    found: dict[str, Reading] = {}
-    for said in _objects(text):
-        place = _place(said, call)
+    readings: dict[str, Reading] = {}
+    for line in _objects(text):
+        place = _place(line, call)
         if place is None or place not in places:
             continue
-        if (reading := _reading(said)) is not None:
-            found[place] = reading
-    return found
+        if (reading := _reading(line)) is not None:
+            readings[place] = reading
+    return readings
 
 
 def questions_about_abilities(hosts: Sequence[HostVms]) -> bytes:
     """Return the input of the program `abilities`: a line for each host."""
-    asked = [{"host": each.host, "vms": list(each.vms)} for each in hosts]
-    return _written(asked)
+    questions = [{"host": each.host, "vms": list(each.vms)} for each in hosts]
+    return _written(questions)
 
 
 def abilities_in(text: str, hosts: Sequence[HostVms]) -> dict[str, tuple[Ability, ...]]:
@@ -72,23 +72,23 @@ def abilities_in(text: str, hosts: Sequence[HostVms]) -> dict[str, tuple[Ability
 
     A host without a valid line is missing.
     """
-    asked = {each.host: frozenset(each.vms) for each in hosts}
-    found: dict[str, dict[tuple[str, Action | None], Ability]] = {}
-    for said in _objects(text):
-        host, vm = said.get("host"), said.get("vm", "")
-        if not isinstance(host, str) or host not in asked:
+    vms_by_host = {each.host: frozenset(each.vms) for each in hosts}
+    abilities: dict[str, dict[tuple[str, Action | None], Ability]] = {}
+    for line in _objects(text):
+        host, vm = line.get("host"), line.get("vm", "")
+        if not isinstance(host, str) or host not in vms_by_host:
             continue
-        if not isinstance(vm, str) or (vm and vm not in asked[host]):
+        if not isinstance(vm, str) or (vm and vm not in vms_by_host[host]):
             continue
-        for each in _abilities(said, vm):
+        for each in _abilities(line, vm):
             # Of several lines about the same, the last counts.
-            found.setdefault(host, {})[vm, each.action] = each
-    return {host: tuple(answers.values()) for host, answers in found.items()}
+            abilities.setdefault(host, {})[vm, each.action] = each
+    return {host: tuple(answers.values()) for host, answers in abilities.items()}
 
 
-def _abilities(said: dict[str, Any], vm: str) -> Iterator[Ability]:
+def _abilities(line: dict[str, Any], vm: str) -> Iterator[Ability]:
     """Yield the answers of a line; one without a valid `able` has none."""
-    able, actions, reason = said.get("able"), said.get("actions"), said.get("reason")
+    able, actions, reason = line.get("able"), line.get("actions"), line.get("reason")
     if not isinstance(able, str) or able not in _ABLE:
         return
     text = readable(reason)[:REASON_CHARACTERS_MAX] if isinstance(reason, str) else ""
@@ -105,48 +105,48 @@ _ABLE: dict[str, Able] = {each.value: each for each in Able}
 _ACTIONS = {each.value: each for each in Action if each is not Action.NONE}
 
 
-def _place(said: dict[str, Any], call: Call) -> str | None:
+def _place(line: dict[str, Any], call: Call) -> str | None:
     if call.step is not None:
-        return HOST if said.get("host") == call.host else None
-    vm = said.get("vm")
+        return HOST if line.get("host") == call.host else None
+    vm = line.get("vm")
     return vm if isinstance(vm, str) else None
 
 
-def _reading(said: dict[str, Any]) -> Reading | None:
+def _reading(line: dict[str, Any]) -> Reading | None:
     """Return the reading of a line; None: the line has no readable mark."""
-    if "mark" not in said:
+    if "mark" not in line:
         return None
     try:
-        mark = _mark(said)
+        mark = _mark(line)
     except (ValueError, TypeError):
         return None
-    return Reading(mark=mark, running=_running(said), host=_host(said))
+    return Reading(mark=mark, running=_running(line), host=_host(line))
 
 
-def _mark(said: dict[str, Any]) -> Mark | None:
-    if said["mark"] is None:
+def _mark(line: dict[str, Any]) -> Mark | None:
+    if line["mark"] is None:
         return None
-    return parse_mark(said["mark"], said.get("state", "begun"))
+    return parse_mark(line["mark"], line.get("state", "begun"))
 
 
-def _running(said: dict[str, Any]) -> bool | None:
-    running = said.get("running")
+def _running(line: dict[str, Any]) -> bool | None:
+    running = line.get("running")
     return running if isinstance(running, bool) else None
 
 
-def _host(said: dict[str, Any]) -> str:
-    host = said.get("host")
+def _host(line: dict[str, Any]) -> str:
+    host = line.get("host")
     return host if isinstance(host, str) and host and not name_fault(host) else ""
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
-            said = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(said, dict):
-            yield cast("dict[str, Any]", said)
+        if isinstance(value, dict):
+            yield cast("dict[str, Any]", value)
 
 
 def _written(objects: Sequence[Mapping[str, object]]) -> bytes:

@@ -59,13 +59,13 @@ def mark_of(call: Call, state: MarkState = MarkState.BEGUN) -> Mark:
 
 def parse_mark(text: str, state: str) -> Mark:
     """Return the mark with this text; raises ValueError."""
-    found = _TEXT.fullmatch(text)
-    if found is None:
+    match = _TEXT.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text[:100]!r} is not the text of a mark")
     return Mark(
-        operation_id=found[1],
-        generation=int(found[2]),
-        work=found[3],
+        operation_id=match[1],
+        generation=int(match[2]),
+        work=match[3],
         state=MarkState(state),
     )
 
@@ -100,7 +100,7 @@ _TRACES = {
     MarkState.FAILED: Trace.FAILED,
 }
 
-TOLD = frozenset(_TRACES.values())
+BEGUN_TRACES = frozenset(_TRACES.values())
 """The traces of a call that was begun."""
 
 
@@ -132,21 +132,21 @@ def traces_of(call: Call, readings: Mapping[str, Reading]) -> dict[str, Trace]:
 
 def is_begun(traces: Mapping[str, Trace]) -> bool:
     """Return whether a call was begun at one of its places, so it can be taken over."""
-    return any(trace in TOLD for trace in traces.values())
+    return any(trace in BEGUN_TRACES for trace in traces.values())
 
 
-def untold(
+def unresolved(
     traces: Mapping[str, Trace],
     readings: Mapping[str, Reading],
     *,
-    asked: str,
+    memory: str,
     own: str,
 ) -> Probe:
     """Return the result of a probe of a call that cannot be taken over."""
     if traces and all(trace is Trace.NOT_STARTED for trace in traces.values()):
         return Probe(state=ProbeState.NOT_STARTED)
     unread = [place or "the host" for place in traces if place not in readings]
-    said = not_started(asked=asked, own=own).reason
+    reason = not_started(memory=memory, own=own).reason
     if is_begun(traces):
         why = "its marks do not tell how it ended"
     elif unread:
@@ -154,4 +154,4 @@ def untold(
         why = f"the mark of {unread[0]}{more} cannot be read"
     else:
         why = "no mark tells that it was begun"
-    return Probe(state=ProbeState.UNKNOWN, reason=f"{said}, and {why}")
+    return Probe(state=ProbeState.UNKNOWN, reason=f"{reason}, and {why}")

@@ -55,20 +55,20 @@ def known_in(action: Action | None) -> tuple[str, ...]:
     return tuple(name for name in PLACEHOLDERS if name != "to_host")
 
 
-def arguments_problem(words: Sequence[str], known: Sequence[str]) -> str:
+def arguments_problem(arguments: Sequence[str], known: Sequence[str]) -> str:
     """Return the problem of a program's arguments; empty if there is none."""
-    if not words:
+    if not arguments:
         return "names no program: remove the setting"
-    if len(words) > ARGUMENTS_MAX:
+    if len(arguments) > ARGUMENTS_MAX:
         return f"can have at most {ARGUMENTS_MAX} arguments: use a script"
-    if not all(word.isprintable() for word in words):
+    if not all(word.isprintable() for word in arguments):
         return "must not contain control characters"
-    program = words[0]
+    program = arguments[0]
     if not program or "{" in program:
         return "must begin with a program, without placeholders in its name"
     if "/" in program and not program.startswith("/"):
         return f"{quoted(program)} must be an absolute path, or a name without slashes"
-    for word in words[1:]:
+    for word in arguments[1:]:
         for name in _PLACEHOLDER.findall(word):
             if name in known:
                 continue
@@ -82,11 +82,11 @@ def arguments_problem(words: Sequence[str], known: Sequence[str]) -> str:
     return ""
 
 
-def expand(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
+def expand(arguments: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
     """Return the arguments with the values of the placeholders."""
     return tuple(
-        _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word)
-        for word in words
+        _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word)
+        for word in arguments
     )
 
 

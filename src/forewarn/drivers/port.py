@@ -75,8 +75,8 @@ class Call:
 
     def is_same_work(self, other: "Call") -> bool:
         """Return whether both calls do the same to the same VMs, under any name."""
-        mine = self.action, self.host, self.vms, self.step
-        return mine == (other.action, other.host, other.vms, other.step)
+        work = self.action, self.host, self.vms, self.step
+        return work == (other.action, other.host, other.vms, other.step)
 
 
 class Verdict(enum.Enum):
@@ -217,19 +217,19 @@ class Sighting:
     """Text for an operator, stored in the history."""
 
 
-def not_started(*, asked: str, own: str) -> Probe:
+def not_started(*, memory: str, own: str) -> Probe:
     """Return the result of a probe of a call that a driver has no record of.
 
-    `asked` is the identity of the memory that got the call, `own` that of the driver's
+    `memory` is the identity of the memory that got the call, `own` that of the driver's
     memory. Only the memory that got a call can tell that the call was not started.
     With any other memory, the call may have been started and its record lost.
     """
-    if asked and asked == own:
+    if memory and memory == own:
         return Probe(state=ProbeState.NOT_STARTED)
     return Probe(
         state=ProbeState.UNKNOWN,
         reason="the driver's memory is not the one that the call was given to"
-        if asked
+        if memory
         else "the driver has no record of the call, and the store does not know which "
         "memory the call was given to",
     )

@@ -109,15 +109,15 @@ def environment() -> dict[str, str]:
     return {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8"}
 
 
-def start_shim(folder: Path, number: int) -> None:
+def start_shim(directory: Path, number: int) -> None:
     """Start the program NUMBER of a call; return when the start is recorded.
 
     Raises DriverError if the program was certainly not started.
     """
-    words = [sys.executable, "-I", "-S", _SHIM, str(folder), str(number)]
+    command = [sys.executable, "-I", "-S", _SHIM, str(directory), str(number)]
     try:
         ended = subprocess.run(  # noqa: S603 - our own script
-            words,
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -131,8 +131,8 @@ def start_shim(folder: Path, number: int) -> None:
     except subprocess.TimeoutExpired as error:
         raise DriverError("the shim did not start in time") from error
     if ended.returncode:
-        said = readable(ended.stderr.decode("utf-8", "replace"), last=200)
-        raise DriverError(f"the shim failed: {said}")
+        output = readable(ended.stderr.decode("utf-8", "replace"), last=200)
+        raise DriverError(f"the shim failed: {output}")
 
 
 class Asker:
@@ -147,7 +147,7 @@ class Asker:
         self._has_ended = False
 
     def ask(
-        self, questions: Mapping[str, Words], *, parallel: int, given: bytes = b""
+        self, questions: Mapping[str, Words], *, parallel: int, stdin: bytes = b""
     ) -> dict[str, Answer]:
         """Run named programs, some at once; return the result of each.
 
@@ -161,9 +161,9 @@ class Asker:
         def work() -> None:
             with contextlib.suppress(IndexError):
                 while True:
-                    name, words = left.popleft()
+                    name, command = left.popleft()
                     answers[name] = self._ask_in_turn(
-                        words, deadline=deadline, given=given
+                        command, deadline=deadline, stdin=stdin
                     )
 
         threads = [
@@ -184,26 +184,31 @@ class Asker:
         for process in running:
             kill(process)
 
-    def _ask_in_turn(self, words: Words, *, deadline: float, given: bytes) -> Answer:
+    def _ask_in_turn(self, command: Words, *, deadline: float, stdin: bytes) -> Answer:
         """Run a program when the number of running ones allows it."""
         left = deadline - self._clock.monotonic()
         if not self._places.acquire(timeout=max(0.0, left)):
             return Answer(status=None)
         try:
             seconds = deadline - self._clock.monotonic()
-            return self._ask_one(words, seconds=seconds, given=given)
+            return self._ask_one(command, seconds=seconds, stdin=stdin)
         except OSError:
             # No file can be opened, or the disk is full: the result is unknown.
             return Answer(status=None)
         finally:
             self._places.release()
 
-    def _ask_one(self, words: Words, *, seconds: float, given: bytes) -> Answer:
+    def _ask_one(self, command: Words, *, seconds: float, stdin: bytes) -> Answer:
         # Files, because a process that it leaves running could hold a pipe open.
-        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
-            asked.write(given)
-            asked.seek(0)
-            process = self._begin(words, asked, said) if seconds > 0 else None
+        with (
+            tempfile.TemporaryFile() as input_file,
+            tempfile.TemporaryFile() as output_file,
+        ):
+            input_file.write(stdin)
+            input_file.seek(0)
+            process = (
+                self._begin(command, input_file, output_file) if seconds > 0 else None
+            )
             if process is None:
                 return Answer(status=None)
             try:
@@ -215,19 +220,19 @@ class Asker:
             finally:
                 with self._lock:
                     self._running.discard(process)
-            said.seek(0)
-            most = LINES_BYTES_MAX if given else ANSWER_BYTES_MAX
-            text = said.read(most).decode("utf-8", "replace")
+            output_file.seek(0)
+            most = LINES_BYTES_MAX if stdin else ANSWER_BYTES_MAX
+            text = output_file.read(most).decode("utf-8", "replace")
         return Answer(status=status, text=text)
 
     def _begin(
-        self, words: Words, asked: IO[bytes], said: IO[bytes]
+        self, command: Words, input_file: IO[bytes], output_file: IO[bytes]
     ) -> "subprocess.Popen[bytes] | None":
         with self._lock:
             if self._has_ended:
                 return None
             try:
-                process = begin(words, stdout=said, stdin=asked)
+                process = begin(command, stdout=output_file, stdin=input_file)
             except OSError:
                 return None
             self._running.add(process)
@@ -235,14 +240,14 @@ class Asker:
 
 
 def begin(
-    words: Words,
+    command: Words,
     *,
     stdout: IO[bytes] | int,
     stdin: IO[bytes] | int = subprocess.DEVNULL,
 ) -> "subprocess.Popen[bytes]":
     """Start a program as the leader of a group of its own; raises OSError."""
     return subprocess.Popen(  # noqa: S603 - what the operator configured
-        words,
+        command,
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.DEVNULL,
@@ -305,13 +310,13 @@ class VmObserver:
         """Return what the program `abilities` tells about hosts and their VMs."""
         if not self._programs.abilities or not hosts:
             return {}
-        given = lines.questions_about_abilities(hosts)
-        text = self._ask_lines(self._programs.abilities, given)
+        questions = lines.questions_about_abilities(hosts)
+        text = self._ask_lines(self._programs.abilities, questions)
         return lines.abilities_in(text, hosts)
 
-    def _ask_lines(self, words: Words, given: bytes) -> str:
+    def _ask_lines(self, command: Words, stdin: bytes) -> str:
         """Return the output of a program that is asked about many places at once."""
-        return self._asker.ask({"": words}, parallel=1, given=given)[""].text
+        return self._asker.ask({"": command}, parallel=1, stdin=stdin)[""].text
 
     def end(self) -> None:
         """End the programs that are running."""

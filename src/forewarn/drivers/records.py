@@ -55,7 +55,7 @@ def note_of(plan: Plan) -> dict[str, Any]:
     """Return the call in the form that its directory keeps and its shims read."""
     call = plan.call
     text = mark_of(call).text
-    said: dict[str, Any] = {
+    note: dict[str, Any] = {
         "action": call.action.value,
         "operation": call.operation_id,
         "generation": call.generation,
@@ -63,14 +63,14 @@ def note_of(plan: Plan) -> dict[str, Any]:
         "seconds": call.duration_seconds,
     }
     if call.step is not None:
-        return {**_note_of_step(plan, call.step), **said}
+        return {**_note_of_step(plan, call.step), **note}
     runs = [
         {
             "vm": run.vm,
             "to_host": run.to_host,
             "words": run.words,
             "input": {
-                **said,
+                **note,
                 "vm": run.vm,
                 "to_host": run.to_host or None,
                 "mark": text,
@@ -80,13 +80,13 @@ def note_of(plan: Plan) -> dict[str, Any]:
         }
         for run in plan.runs
     ]
-    return {**said, "timeout": plan.timeout, "grace": plan.grace, "runs": runs}
+    return {**note, "timeout": plan.timeout, "grace": plan.grace, "runs": runs}
 
 
 def _note_of_step(plan: Plan, step: HostStep) -> dict[str, Any]:
     call = plan.call
     about = {"step": step.kind.value, "name": step.name, "campaign": call.campaign}
-    given = {
+    request = {
         "visit": call.operation_id,
         "generation": call.generation,
         "host": call.host,
@@ -95,11 +95,11 @@ def _note_of_step(plan: Plan, step: HostStep) -> dict[str, Any]:
         "mark": mark_of(call).text,
     }
     runs = [
-        {"vm": "", "to_host": "", "words": run.words, "input": given}
+        {"vm": "", "to_host": "", "words": run.words, "input": request}
         for run in plan.runs
     ]
     limits = {"timeout": plan.timeout, "grace": plan.grace}
-    return {**about, "arguments": given["arguments"], **limits, "runs": runs}
+    return {**about, "arguments": request["arguments"], **limits, "runs": runs}
 
 
 def _step_from(note: dict[str, Any]) -> HostStep | None:
@@ -139,7 +139,7 @@ def plan_from(note: dict[str, Any]) -> Plan:
     )
 
 
-TOLD = "told"
+REPORTED = "told"
 
 IDENTITY = "memory.json"
 """The file with the identity of the records. The name is not hidden, so that a shell
@@ -226,13 +226,16 @@ class CallDirectory:
 
     def number_of(self, plan: Plan, run: Run) -> int | None:
         """Return the number of the program that does the work of `run`; None: none."""
-        mine = self.plan
-        if mine.call.step or plan.call.step:
+        own_plan = self.plan
+        if own_plan.call.step or plan.call.step:
             # Each step of a visit runs after the earlier ones, and is never the same.
-            return 0 if mine.call.step and plan.call.step else None
-        if (mine.call.action, mine.call.host) != (plan.call.action, plan.call.host):
+            return 0 if own_plan.call.step and plan.call.step else None
+        if (own_plan.call.action, own_plan.call.host) != (
+            plan.call.action,
+            plan.call.host,
+        ):
             return None
-        for number, each in enumerate(mine.runs):
+        for number, each in enumerate(own_plan.runs):
             if (each.vm, each.to_host) == (run.vm, run.to_host):
                 return number
         return None
@@ -273,7 +276,7 @@ class CallDirectory:
     @property
     def is_reported(self) -> bool:
         """Return whether control has stored the result."""
-        return (self.path / TOLD).exists()
+        return (self.path / REPORTED).exists()
 
     # Writing
 
@@ -301,7 +304,7 @@ class CallDirectory:
 
     def note_reported(self) -> None:
         """Record that control has the result; after a crash, it may be reported again."""
-        (self.path / TOLD).touch()
+        (self.path / REPORTED).touch()
 
 
 class CallDirectories:
@@ -373,7 +376,7 @@ class CallDirectories:
                 # Write the mark first, so that a crash leaves no call without it.
                 self._write_identity(self.identity, is_used=True, first=name)
             fresh.rename(path)
-            shim.sync_folder(self.path)
+            shim.sync_directory(self.path)
             self._is_used = True
         except OSError as error:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -394,11 +397,13 @@ class CallDirectories:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _write_ends(folder: Path, count: int, ends: Mapping[int, dict[str, Any]]) -> None:
+def _write_ends(
+    directory: Path, count: int, ends: Mapping[int, dict[str, Any]]
+) -> None:
     for number in range(count):
-        shim.write(folder / f"{number}.start", {"pid": 0, "identity": ""})
+        shim.write(directory / f"{number}.start", {"pid": 0, "identity": ""})
         if number in ends:
-            shim.write(folder / f"{number}.end", ends[number])
+            shim.write(directory / f"{number}.end", ends[number])
 
 
 def end_by_mark(trace: Trace, reading: Reading) -> dict[str, Any] | None:
@@ -488,13 +493,13 @@ _RUNNING: Mapping[int | None, bool] = {RUNS_STATUS: True, DOWN_STATUS: False}
 
 def _vm_host_in(output: str) -> str:
     """Return the host that a program reported for its VM; empty: it reported none."""
-    said = _VM_HOST.findall(output)
-    return said[-1] if said and not name_fault(said[-1]) else ""
+    hosts = _VM_HOST.findall(output)
+    return hosts[-1] if hosts and not name_fault(hosts[-1]) else ""
 
 
 def _paused_in(output: str) -> Micros | None:
     """Return the pause that a program reported; None: it reported none."""
-    said = _PAUSED.findall(output)
+    durations = _PAUSED.findall(output)
     with contextlib.suppress(ValueError):
-        return parse_duration(said[-1]) if said else None
+        return parse_duration(durations[-1]) if durations else None
     return None

@@ -74,14 +74,14 @@ def claim(path: Path, note: Mapping[str, Any]) -> bool:
         return False
     finally:
         fresh.unlink()
-    sync_folder(path.parent)
+    sync_directory(path.parent)
     return True
 
 
 def write(path: Path, note: Mapping[str, Any]) -> None:
     """Write a record as a whole and replace an existing one."""
     _written(path, note).replace(path)
-    sync_folder(path.parent)
+    sync_directory(path.parent)
 
 
 def write_when_possible(path: Path, note: Mapping[str, Any]) -> None:
@@ -101,9 +101,9 @@ def write_when_possible(path: Path, note: Mapping[str, Any]) -> None:
             return
 
 
-def sync_folder(folder: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Flush the names in a directory to the disk."""
-    opened = os.open(folder, os.O_RDONLY)
+    opened = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(opened)
     finally:
@@ -119,11 +119,11 @@ def _written(path: Path, note: Mapping[str, Any]) -> Path:
     return fresh
 
 
-def carry_out(folder: Path, number: int) -> dict[str, Any]:
+def carry_out(directory: Path, number: int) -> dict[str, Any]:
     """Run the program of a call after its claim; return how it ended."""
-    call = json.loads((folder / CALL).read_bytes())
+    call = json.loads((directory / CALL).read_bytes())
     run = call["runs"][number]
-    if (folder / STOP).exists():
+    if (directory / STOP).exists():
         return {"end": "stopped", "output": ""}
     try:
         process = subprocess.Popen(  # noqa: S603 - what the operator configured
@@ -139,7 +139,7 @@ def carry_out(folder: Path, number: int) -> dict[str, Any]:
     note = {"pid": process.pid, "identity": identity(process.pid)}
     # A full disk must not end the program: while this process runs, no record is missed.
     with contextlib.suppress(OSError):
-        write(folder / f"{number}.program", note)
+        write(directory / f"{number}.program", note)
     tail = bytearray()
     assert process.stdin is not None
     assert process.stdout is not None
@@ -148,7 +148,7 @@ def carry_out(folder: Path, number: int) -> dict[str, Any]:
     reader.start()
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(json.dumps(run["input"]).encode() + b"\n")
-    end = _attend(process, folder / STOP, call["timeout"], call["grace"])
+    end = _attend(process, directory / STOP, call["timeout"], call["grace"])
     reader.join(OUTPUT_WAIT_SECONDS)
     output = bytes(tail).decode("utf-8", "replace")
     return {"end": end, "status": process.returncode, "output": output}
@@ -200,7 +200,7 @@ def _keep_end(pipe: IO[bytes], tail: bytearray) -> None:
         del tail[:-OUTPUT_BYTES_MAX]
 
 
-def watch_over(folder: Path, number: int, ready: int) -> None:
+def watch_over(directory: Path, number: int, ready: int) -> None:
     """Claim the program, report that at the descriptor `ready`, run it, record its end."""
     os.setsid()
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -208,12 +208,12 @@ def watch_over(folder: Path, number: int, ready: int) -> None:
         # program does not inherit a handler, unlike SIG_IGN.
         signal.signal(name, _ignore_signal)
     note = {"pid": os.getpid(), "identity": identity(os.getpid())}
-    is_first = claim(folder / f"{number}.start", note)
+    is_first = claim(directory / f"{number}.start", note)
     os.write(ready, b"+")
     os.close(ready)
     if is_first:
         _close_streams()
-        write_when_possible(folder / f"{number}.end", carry_out(folder, number))
+        write_when_possible(directory / f"{number}.end", carry_out(directory, number))
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
@@ -230,14 +230,14 @@ def _close_streams() -> None:
 
 def main(arguments: list[str]) -> int:
     """Start the shim in a child process; return 0 when the program is claimed."""
-    folder, number = Path(arguments[0]), int(arguments[1])
+    directory, number = Path(arguments[0]), int(arguments[1])
     heard, ready = os.pipe()
     if os.fork() == 0:
         # The child must not write the parent's buffered output.
         os.close(heard)
         status = 1
         try:
-            watch_over(folder, number, ready)
+            watch_over(directory, number, ready)
             status = 0
         except OSError as error:
             with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from forewarn.clock import Clock, ClockSteps
 from forewarn.drivers.domains import Domains
 from forewarn.drivers.journal import Journal, MemoryJournal, Note
-from forewarn.drivers.limited import Limited, told_by
+from forewarn.drivers.limited import Limited, abilities_by_limits
 from forewarn.drivers.port import (
     Call,
     DriverError,
@@ -29,7 +29,7 @@ from forewarn.drivers.port import (
 )
 from forewarn.drivers.targets import Targets
 from forewarn.drivers.tasks import (
-    IMPACTS,
+    CALL_DURATIONS,
     Fault,
     FaultKind,
     Task,
@@ -81,8 +81,8 @@ class SimulatedDriver:
     ) -> None:
         """Resume the calls in `journal`.
 
-        `impacts` replaces durations of IMPACTS. A call can be stopped until the
-        fraction `abort_share` of its time is over. `steps` has the host steps, each of
+        `impacts` replaces durations of CALL_DURATIONS. A call can be stopped until the
+        fraction `abort_share` of its time has elapsed. `steps` has the host steps, each of
         which takes `step_time`. If a call lets the driver choose where VMs move to,
         `targets` are the hosts that take them, in turn. `marks` is where VMs and hosts
         keep the marks of calls; None: they keep none. `limited` has what hosts and VMs
@@ -90,7 +90,7 @@ class SimulatedDriver:
         clock neither lengthens nor shortens a call if `clock` shows it.
         """
         assert 0 <= abort_share <= 1, abort_share
-        self._impacts = {**IMPACTS, **(impacts or {})}
+        self._impacts = {**CALL_DURATIONS, **(impacts or {})}
         self._journal = journal or MemoryJournal()
         self._abort_share = abort_share
         self._steps, self._step_time = steps, step_time
@@ -210,7 +210,7 @@ class SimulatedDriver:
     def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
         """Return what was said about hosts and VMs; all the rest can be done."""
         return {
-            each.host: told_by(self._limited, each)
+            each.host: abilities_by_limits(self._limited, each)
             for each in hosts
             if self._limited and each.host not in self._silent
         }
@@ -247,10 +247,10 @@ class SimulatedDriver:
         task = self._tasks.get(call.operation_id)
         if task is None or task.call.generation < call.generation:
             if memory == self.memory:
-                return not_started(asked=memory, own=self.memory)
+                return not_started(memory=memory, own=self.memory)
             if not self._take_over(call, now=now):
-                return self._domains.untold(
-                    call, now=now, asked=memory, own=self.memory
+                return self._domains.unresolved(
+                    call, now=now, memory=memory, own=self.memory
                 )
             task = self._tasks[call.operation_id]
         task = self._earlier.get(call.name, task)
@@ -316,14 +316,14 @@ class SimulatedDriver:
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports that are due, earliest first."""
         self._keep_durations()
-        found = [report for _, report in self._again]
+        reports = [report for _, report in self._again]
         self._again.clear()
         self._drop_stale()
         while self._ends and self._ends[0][0] <= now:
             _, operation_id, _ = heapq.heappop(self._ends)
-            found.append(self._end(self._tasks[operation_id]).report())
+            reports.append(self._end(self._tasks[operation_id]).report())
             self._drop_stale()
-        return found
+        return reports
 
     def next_report_at(self) -> Micros | None:
         """Return when the earliest running call ends, or a sighting waits."""

@@ -41,6 +41,6 @@ class Targets:
         fit = [host for host in self._hosts if host not in {call.host, *call.closed}]
         if not fit:
             return ""
-        found = max(fit, key=lambda host: turns.get(host, len(turns)))
-        self._hosts.rotate(-self._hosts.index(found) - 1)
-        return found
+        target = max(fit, key=lambda host: turns.get(host, len(turns)))
+        self._hosts.rotate(-self._hosts.index(target) - 1)
+        return target

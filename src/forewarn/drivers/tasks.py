@@ -37,7 +37,7 @@ _FORM = (
 )
 
 
-IMPACTS: Mapping[Action, Micros] = {
+CALL_DURATIONS: Mapping[Action, Micros] = {
     Action.FREEZE: 7 * SECOND,
     Action.LIVE_MIGRATE: 5 * SECOND,
     Action.REBOOT: 60 * SECOND,
@@ -49,7 +49,7 @@ IMPACTS: Mapping[Action, Micros] = {
     Action.STOP: 30 * SECOND,
     Action.START: 30 * SECOND,
 }
-"""The default duration of each action."""
+"""The default duration of a call for each action."""
 
 
 class FaultKind(enum.Enum):
@@ -72,7 +72,7 @@ class FaultKind(enum.Enum):
     LAND = "land"
     """The VMs move to a host that the fault names. The driver reports that host."""
     UNTOLD = "untold"
-    """The VMs move, and the driver does not tell which host they are on."""
+    """The VMs move, and the driver does not report which host they are on."""
     MARK_LOST = "mark-lost"
     """The call is made, and its marks are lost."""
     MARK_ONLY = "mark-only"
@@ -131,12 +131,12 @@ def parse_fault(text: str) -> Fault:
 
     Raises ValueError with a message for the operator.
     """
-    words = text.split()
-    if len(words) < 2:  # noqa: PLR2004 - the action and the kind
+    parts = text.split()
+    if len(parts) < 2:  # noqa: PLR2004 - the action and the kind
         raise ValueError(f"{text!r} is not a fault: {_FORM}")
-    kind = _one_of(words[1], {each.value: each for each in FaultKind})
+    kind = _one_of(parts[1], {each.value: each for each in FaultKind})
     rest = dict[str, str]()
-    for word in words[2:]:
+    for word in parts[2:]:
         key, _, value = word.partition("=")
         if key not in _PARTS or key in rest or not value:
             raise ValueError(f"{word!r} is not part of a fault: {_FORM}")
@@ -148,7 +148,7 @@ def parse_fault(text: str) -> Fault:
         rest[key] = value
     if "others" in rest and "vm" not in rest:
         raise ValueError("others=done needs the vm for which the call is not done")
-    step = _STEPS.get(words[0])
+    step = _STEPS.get(parts[0])
     if kind is FaultKind.NOT_NEEDED and step is not StepKind.NEEDED:
         raise ValueError("not-needed is a fault of needed: write 'needed not-needed'")
     if kind is FaultKind.LAND and "host" not in rest:
@@ -157,7 +157,7 @@ def parse_fault(text: str) -> Fault:
         raise ValueError("a fault of a host step can only have times")
     return Fault(
         kind=kind,
-        action=None if step else _one_of(words[0], _ACTIONS),
+        action=None if step else _one_of(parts[0], _ACTIONS),
         step=step,
         vm=rest.get("vm", ""),
         times=_times(rest.get("times", "1")),

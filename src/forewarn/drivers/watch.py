@@ -44,27 +44,27 @@ def parse_sighting(line: bytes, *, now: Micros) -> Sighting:
     return sighting_of(cast("dict[str, Any]", note), now=now)
 
 
-def sighting_of(said: Mapping[str, Any], *, now: Micros) -> Sighting:
+def sighting_of(line: Mapping[str, Any], *, now: Micros) -> Sighting:
     """Return the sighting of a JSON object; raises ValueError."""
-    running, text = said.get("running"), said.get("text", "")
+    running, text = line.get("running"), line.get("text", "")
     if not isinstance(running, bool):
         raise ValueError('"running" must be true or false')  # noqa: TRY004
     if not isinstance(text, str):
         raise ValueError('"text" must be a string')  # noqa: TRY004
     text = readable(text)
-    host = said.get("host")
+    host = line.get("host")
     return Sighting(
-        vm=_name(said, "vm"),
+        vm=_name(line, "vm"),
         running=running,
         at=now,
-        host="" if host is None else _name(said, "host"),
-        cause=StopCause(said.get("cause", StopCause.FAILED.value)),
+        host="" if host is None else _name(line, "host"),
+        cause=StopCause(line.get("cause", StopCause.FAILED.value)),
         text=text[:TEXT_CHARACTERS_MAX],
     )
 
 
-def _name(said: Mapping[str, Any], key: str) -> str:
-    name = said.get(key)
+def _name(line: Mapping[str, Any], key: str) -> str:
+    name = line.get(key)
     if not isinstance(name, str) or name_fault(name):
         raise ValueError(f'"{key}" must be the name of a {key} in the fleet')
     return name
@@ -74,10 +74,10 @@ class Watch:
     """Runs the program in a separate thread, and keeps the newest sighting of each VM."""
 
     def __init__(
-        self, words: Sequence[str], *, clock: Clock, wake: Callable[[], None]
+        self, command: Sequence[str], *, clock: Clock, wake: Callable[[], None]
     ) -> None:
         """Start nothing yet; `wake` is called when there are new sightings."""
-        self._words = tuple(words)
+        self._words = tuple(command)
         self._clock = clock
         self._wake = wake
         self._lock = threading.Lock()

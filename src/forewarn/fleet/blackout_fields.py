@@ -66,12 +66,12 @@ def _moment(option: Option, value: object) -> str:
 
 
 _MOMENT_FORM = Form(
-    told='a date and time such as "2026-12-24T18:00"', read=_moment, metavar="TIME"
+    expected='a date and time such as "2026-12-24T18:00"', read=_moment, metavar="TIME"
 )
 
 BLACKOUT: Mapping[str, Option] = {
     "name": Option(
-        form=Form(told="a name", read=name_of),
+        form=Form(expected="a name", read=name_of),
         is_needed=True,
         text="Its name in messages, such as `year-end`.",
     ),

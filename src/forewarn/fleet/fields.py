@@ -73,29 +73,35 @@ def _addresses(option: Option, value: object) -> tuple[str, ...]:
 class Forms:
     """Forms of the values in a fleet file."""
 
-    TEXT = Form(told="text", read=_text)
+    TEXT = Form(expected="text", read=_text)
     FLAG = forms.Forms.SWITCH
     NUMBER = forms.Forms.COUNT
     DURATION = forms.Forms.DURATION
     SCOPE_KIND = Form(
-        told="a kind of scope",
+        expected="a kind of scope",
         read=lambda option, value: ScopeKind(forms.word(option, value)),
         show=lambda value: value.value,
     )
-    TAGS = Form(told="a table of texts", read=_pairs, show=_shown_pairs)
-    LABELS = Form(told="a table of texts", read=_pairs, show=_shown_pairs)
+    TAGS = Form(expected="a table of strings", read=_pairs, show=_shown_pairs)
+    LABELS = Form(expected="a table of strings", read=_pairs, show=_shown_pairs)
     SIZE = Form(
-        told="a size such as 64GiB, or a number of MiB", read=_size, show=format_size
+        expected="a size such as 64GiB, or a number of MiB",
+        read=_size,
+        show=format_size,
     )
     ADDRESSES = Form(
-        told="an address, or a list of addresses", read=_addresses, show=forms.joined
+        expected="an address, or a list of addresses",
+        read=_addresses,
+        show=forms.joined,
     )
     WINDOWS = Form(
-        told="a table with start and length, or a list of such tables",
+        expected="a table with start and length, or a list of such tables",
         read=windows_of,
         show=_shown_windows,
     )
-    GUID = Form(told="a GUID", read=lambda option, value: _text(option, value).lower())
+    GUID = Form(
+        expected="a GUID", read=lambda option, value: _text(option, value).lower()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

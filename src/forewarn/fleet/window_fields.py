@@ -47,12 +47,12 @@ def _timezone(option: Option, value: object) -> str:
 
 WINDOW: Mapping[str, Option] = {
     "days": Option(
-        form=Form(told="a list of weekdays", read=_days),
+        form=Form(expected="a list of weekdays", read=_days),
         words=forms.WEEKDAYS,
         text="Weekdays on which the window starts. Default: all.",
     ),
     "start": Option(
-        form=Form(told='a time of day such as "22:00"', read=_clock),
+        form=Form(expected='a time of day such as "22:00"', read=_clock),
         is_needed=True,
         text="Start by the wall clock.",
     ),
@@ -64,7 +64,7 @@ WINDOW: Mapping[str, Option] = {
         text="Elapsed time from the start to the end.",
     ),
     "timezone": Option(
-        form=Form(told="the name of a time zone", read=_timezone),
+        form=Form(expected="the name of a time zone", read=_timezone),
         text="Time zone of the days and the start. Default: `UTC`.",
     ),
 }

@@ -56,7 +56,7 @@ def _url(text: str) -> Url:
 OPTIONS: Mapping[str, Option] = {
     "url": Option(
         form=Form(
-            told='a URL in quotes, such as "https://control.example:8200", or a list',
+            expected='a URL in quotes, such as "https://control.example:8200", or a list',
             kind=(str, list),
             read=_urls,
             read_text=forms.with_commas,
@@ -81,7 +81,7 @@ OPTIONS: Mapping[str, Option] = {
         "in PEM. Empty: those of the system.",
     ),
     "listen": Option(
-        form=Form(told="HOST:PORT", kind=str, read=_listener, metavar="HOST:PORT"),
+        form=Form(expected="HOST:PORT", kind=str, read=_listener, metavar="HOST:PORT"),
         text="Address at which the relay answers the VMs of this host. It identifies a "
         "VM by its source address.",
     ),

@@ -81,7 +81,7 @@ def _split(text: str) -> tuple[str, ...]:
 def _listed(option: Option, value: object) -> tuple[str, ...]:
     values = cast("list[object]", value) if isinstance(value, list) else [None]
     if not all(isinstance(word, str) for word in values):
-        raise ValueError(f"must be {option.form.told}")
+        raise ValueError(f"must be {option.form.expected}")
     return tuple(cast("list[str]", values))
 
 
@@ -150,7 +150,7 @@ def _checked(option: Option, text: str, problem_of: Callable[[str], str]) -> str
 def _headers(_option: Option, value: dict[str, object]) -> tuple[tuple[str, str], ...]:
     for name, text in value.items():
         if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
-            raise ValueError(f"{name} must be a text in quotes, without line breaks")
+            raise ValueError(f"{name} must be a string in quotes, without line breaks")
         if not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"{quoted(name)} is not the name of a header")
     return tuple(sorted(cast("dict[str, str]", value).items()))
@@ -277,89 +277,95 @@ def _web(option: Option, text: str) -> str:
 class Forms(forms.Forms):
     """The forms of forewarn.toml."""
 
-    LISTENER = Form(told="HOST:PORT", kind=str, read=_listener, metavar="HOST:PORT")
-    DOOR = Form(told="HOST:PORT or unix:/PATH", kind=str, read=_door)
+    LISTENER = Form(expected="HOST:PORT", kind=str, read=_listener, metavar="HOST:PORT")
+    DOOR = Form(expected="HOST:PORT or unix:/PATH", kind=str, read=_door)
     URL = Form(
-        told="the URL of a store",
+        expected="the URL of a store",
         kind=str,
         read=_url,
         show=without_password,
         metavar="URL",
     )
-    SOCKETS = Form(told="the path of sockets", kind=str, read=_socket, metavar="PATH")
-    MIGRATION = Form(told="an address", kind=str, read=_migration, metavar="ADDRESS")
-    LIBVIRT = Form(told="a URI", kind=str, read=_libvirt, metavar="URI")
+    SOCKETS = Form(
+        expected="the path of sockets", kind=str, read=_socket, metavar="PATH"
+    )
+    MIGRATION = Form(
+        expected="an address", kind=str, read=_migration, metavar="ADDRESS"
+    )
+    LIBVIRT = Form(expected="a URI", kind=str, read=_libvirt, metavar="URI")
     LIBVIRTS = Form(
-        told='a list of hosts and URIs such as ["h9=qemu+tls://h9.lan/system"]',
+        expected='a list of hosts and URIs such as ["h9=qemu+tls://h9.lan/system"]',
         read=_libvirts,
         read_text=lambda option, text: _libvirts(option, text.split()),
         show=" ".join,
     )
     URIS = Form(
-        told='a list of URIs such as ["qemu+ssh://root@h1/system"]',
+        expected='a list of URIs such as ["qemu+ssh://root@h1/system"]',
         read=_uris,
         read_text=lambda option, text: _uris(option, text.split()),
         show=" ".join,
     )
     EVENT = Form(
-        told="an event type",
+        expected="an event type",
         read=lambda option, value: EventType(forms.word(option, value)),
         show=lambda value: value.value,
         metavar="TYPE",
     )
     PROGRAM = Form(
-        told='a list of words such as ["/usr/local/bin/pause-vm", "{vm}"]',
+        expected='a list of words such as ["/usr/local/bin/pause-vm", "{vm}"]',
         read=_program,
         read_text=_program_of_text,
         show=shlex.join,
     )
     ARGUMENTS = Form(
-        told='a list of words such as ["/usr/local/sbin/flash", "{host}"]',
+        expected='a list of words such as ["/usr/local/sbin/flash", "{host}"]',
         # The placeholders depend on another key, so `named_tables` checks them.
         read=_listed,
         show=shlex.join,
     )
     PATTERNS = Form(
-        told='a table such as { version = "[0-9.]+" }',
+        expected='a table such as { version = "[0-9.]+" }',
         kind=dict,
         read=_patterns,
         show=lambda value: ", ".join(f"{name}={pattern}" for name, pattern in value),
     )
     HEADERS = Form(
-        told='a table such as { X-Scope-OrgID = "ops" }',
+        expected='a table such as { X-Scope-OrgID = "ops" }',
         kind=dict,
         read=_headers,
         show=lambda value: ", ".join(f"{name}: {text}" for name, text in value),
     )
     ACTIONS = Form(
-        told='a list of actions such as ["live_migrate"]',
+        expected='a list of actions such as ["live_migrate"]',
         read=_actions,
         read_text=lambda option, text: _actions(option, [*_split(text)]),
         show=shlex.join,
     )
     HOSTS = Form(
-        told='a list of hosts such as ["h3", "h4"]',
+        expected='a list of hosts such as ["h3", "h4"]',
         read=_hosts,
         read_text=lambda option, text: _hosts(option, [*_split(text)]),
         show=shlex.join,
     )
     SIGHTINGS = Form(
-        told='a list of "fail", "restore" and "move"',
+        expected='a list of "fail", "restore" and "move"',
         read=_sightings,
         read_text=lambda option, text: _sightings(option, [*_split(text)]),
         show=shlex.join,
     )
     FAULTS = Form(
-        told='a list of faults such as ["reboot fail times=2"]',
+        expected='a list of faults such as ["reboot fail times=2"]',
         read=_faults,
         read_text=_faults_of_text,
         show=forms.joined,
     )
     LIMITED = Form(
-        told='a list such as ["live-migrate host=h1", "freeze vm=web_0"]',
+        expected='a list such as ["live-migrate host=h1", "freeze vm=web_0"]',
         read=_limited,
         read_text=_limited_of_text,
         show=forms.joined,
     )
-    NAME = Form(told="a name in lower case", kind=str, read=_name)
-    WEB = Form(told="an http or https URL", kind=str, read=_web, show=without_secrets)
+    NAME = Form(expected="a name in lower case", kind=str, read=_name)
+    WEB = Form(
+        expected="an http or https URL", kind=str, read=_web, show=without_secrets
+    )

@@ -46,10 +46,10 @@ def amount(option: Option, value: object) -> Amount:
     """Return the amount that a file contains; raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return Amount(value=forms.bounded(option, value))
-    found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise forms.unfit(option, value)
-    percent = float(found[1])
+    percent = float(match[1])
     if percent > PERCENT_MAX or (not percent and option.least):
         raise ValueError(f"must be more than 0% and at most 100%, not {value}")
     return Amount(value=percent, is_percent=True)
@@ -61,7 +61,7 @@ def _amount_of_text(option: Option, written: str) -> Amount:
 
 
 AMOUNT = Form(
-    told='a whole number or a percentage such as "3%"',
+    expected='a whole number or a percentage such as "3%"',
     read=amount,
     read_text=_amount_of_text,
     metavar="NUMBER|PERCENT",

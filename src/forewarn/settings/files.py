@@ -75,10 +75,10 @@ def opened(path: str, *, pipes: bool = False) -> BinaryIO:
     It waits for another program only if `pipes` is set and the file is a FIFO.
     """
     # Check before opening, since opening some devices has side effects.
-    found = os.stat(path)
-    if pipes and stat.S_ISFIFO(found.st_mode):
+    status = os.stat(path)
+    if pipes and stat.S_ISFIFO(status.st_mode):
         return open(path, "rb")
-    _refuse(found, path)
+    _refuse(status, path)
     return open(_opened(path, os.O_RDONLY), "rb")
 
 
@@ -108,9 +108,9 @@ def refuse_unreadable(path: str, most: int = CERTIFICATE_BYTES_MAX) -> None:
 
     This is for libraries that accept only a file name, such as OpenSSL.
     """
-    found = os.stat(path)
-    _refuse(found, path)
-    if found.st_size > most:
+    status = os.stat(path)
+    _refuse(status, path)
+    if status.st_size > most:
         raise UnreadError(errno.EFBIG, f"it has more than {shown(most)}", path)
 
 
@@ -122,11 +122,11 @@ def shown(size: int) -> str:
     return f"{size} bytes"
 
 
-def _refuse(found: os.stat_result, path: str) -> None:
-    is_null = stat.S_ISCHR(found.st_mode) and os.path.realpath(path) == os.devnull
-    if stat.S_ISREG(found.st_mode) or is_null:
+def _refuse(status: os.stat_result, path: str) -> None:
+    is_null = stat.S_ISCHR(status.st_mode) and os.path.realpath(path) == os.devnull
+    if stat.S_ISREG(status.st_mode) or is_null:
         return
-    kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-    number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+    number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
     sentence = f"it is {kind}, and must be a regular file or a link to one"
     raise UnreadError(number, sentence, path)

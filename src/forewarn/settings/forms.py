@@ -31,7 +31,7 @@ _COUNT = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 class Form:
     """The form of a value."""
 
-    told: str
+    expected: str
     """Description of valid values, as messages say it after \"must be\"."""
     read: Callable[[Option, Any], Any]
     """Returns the value for what a file contains."""
@@ -55,7 +55,7 @@ class Option:
     least: float = 0
     most: float = math.inf
     may_be_empty: bool = False
-    """Whether a text or a list can be empty."""
+    """Whether a string or a list can be empty."""
     words: tuple[str, ...] = ()
     """The allowed words of a word, or the placeholders of a program."""
     is_open: bool = False
@@ -106,8 +106,8 @@ def bounds_of(option: Option) -> str:
             parts.append(f"at most `{format_duration(int(option.most))}`")
     elif option.form in {Forms.COUNT, Forms.NUMBER} and option.most < math.inf:
         parts.append(f"from `{_plain(option.least)}` to `{_plain(option.most)}`")
-    told = ", ".join(parts)
-    return f" {told[0].upper()}{told[1:]}." if told else ""
+    limits = ", ".join(parts)
+    return f" {limits[0].upper()}{limits[1:]}." if limits else ""
 
 
 # Readers
@@ -115,7 +115,7 @@ def bounds_of(option: Option) -> str:
 
 def unfit(option: Option, value: object) -> ValueError:
     """Return the error for a value of the wrong type."""
-    return ValueError(f"must be {option.form.told}, not {what(value)}")
+    return ValueError(f"must be {option.form.expected}, not {what(value)}")
 
 
 def what(value: object) -> str:
@@ -131,7 +131,7 @@ def what(value: object) -> str:
 
 
 def text(option: Option, value: object) -> str:
-    """Return a text, which can have several lines."""
+    """Return a string, which can have several lines."""
     if not isinstance(value, str):
         raise unfit(option, value)
     if not value and not option.may_be_empty:
@@ -145,11 +145,11 @@ def text(option: Option, value: object) -> str:
 
 
 def line(option: Option, value: object) -> str:
-    """Return a text on one line."""
-    found = text(option, value)
-    if not found.isprintable():
+    """Return a string on one line."""
+    value_read = text(option, value)
+    if not value_read.isprintable():
         raise ValueError("must not contain control characters")
-    return found
+    return value_read
 
 
 def items(option: Option, value: object) -> list[object]:
@@ -167,7 +167,7 @@ def items(option: Option, value: object) -> list[object]:
 def item(option: Option, value: object) -> str:
     """Return one text of a list; unlike the list, it is never empty."""
     if not isinstance(value, str):
-        raise ValueError(f"must be {option.form.told}, but contains {what(value)}")  # noqa: TRY004
+        raise ValueError(f"must be {option.form.expected}, but contains {what(value)}")  # noqa: TRY004
     if not value:
         raise ValueError("must not be empty")
     return text(option, value)
@@ -183,14 +183,14 @@ def word(option: Option, value: object) -> str:
     known = f"must be one of {', '.join(option.words)}"
     if not isinstance(value, str):
         raise ValueError(known)  # noqa: TRY004
-    found = text(option, value)
-    if found not in option.words:
+    keyword = text(option, value)
+    if keyword not in option.words:
         likeness = SLIP if option.is_open else LIKENESS
-        near = did_you_mean(found, option.words, likeness=likeness)
+        near = did_you_mean(keyword, option.words, likeness=likeness)
         if option.is_open and not near:
-            return found
-        raise ValueError(f"{known}, not {quoted(found)}{near}")
-    return found
+            return keyword
+        raise ValueError(f"{known}, not {quoted(keyword)}{near}")
+    return keyword
 
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -204,8 +204,8 @@ def weekdays(option: Option, value: object) -> frozenset[int]:
 
 def with_commas(option: Option, written: str) -> Any:
     """Return the list for a comma-separated text."""
-    found = [each.strip() for each in written.split(",")] if written.strip() else []
-    return from_toml(option, found)
+    items = [each.strip() for each in written.split(",")] if written.strip() else []
+    return from_toml(option, items)
 
 
 def joined(value: tuple[object, ...]) -> str:
@@ -219,14 +219,14 @@ def duration(option: Option, value: object) -> Micros | None:
         return None
     if not isinstance(value, str):
         raise unfit(option, value)
-    found = parse_duration(value)
-    if found < option.least:
+    micros = parse_duration(value)
+    if micros < option.least:
         raise ValueError(
             f"must be at least {format_duration(int(option.least))}, not {value}"
         )
-    if found > option.most:
+    if micros > option.most:
         raise ValueError(f"must be at most {format_duration(int(option.most))}")
-    return found
+    return micros
 
 
 def bounded(option: Option, value: Any) -> Any:
@@ -255,10 +255,10 @@ def _count_of_text(option: Option, written: str) -> int:
 
 def _number_of_text(option: Option, written: str) -> float:
     try:
-        found = float(written)
+        number = float(written)
     except ValueError:
         raise ValueError(f"{quoted(written)} is not a number") from None
-    return bounded(option, found)
+    return bounded(option, number)
 
 
 def _switch_of_text(_option: Option, written: str) -> bool:
@@ -270,21 +270,21 @@ def _switch_of_text(_option: Option, written: str) -> bool:
 class Forms:
     """The forms that several formats share."""
 
-    TABLE = Form(told="a table", kind=dict, read=_as_it_is)
-    TABLES = Form(told="an array of tables", kind=dict, read=_as_it_is)
+    TABLE = Form(expected="a table", kind=dict, read=_as_it_is)
+    TABLES = Form(expected="an array of tables", kind=dict, read=_as_it_is)
     """`[[name]]`, which `Tables` reads itself."""
 
-    TEXT = Form(told="a text", read=text, metavar="TEXT")
-    LINE = Form(told="a text", read=line, metavar="TEXT")
+    TEXT = Form(expected="a string", read=text, metavar="TEXT")
+    LINE = Form(expected="a string", read=line, metavar="TEXT")
     COUNT = Form(
-        told="a whole number",
+        expected="a whole number",
         kind=int,
         read=bounded,
         read_text=_count_of_text,
         metavar="NUMBER",
     )
     NUMBER = Form(
-        told="a number",
+        expected="a number",
         kind=(int, float),
         read=lambda option, value: float(bounded(option, value)),
         read_text=_number_of_text,
@@ -292,7 +292,7 @@ class Forms:
         metavar="NUMBER",
     )
     SWITCH = Form(
-        told="true or false",
+        expected="true or false",
         kind=bool,
         read=_as_it_is,
         read_text=_switch_of_text,
@@ -300,14 +300,14 @@ class Forms:
         metavar="true|false",
     )
     DURATION = Form(
-        told='a duration in quotes, such as "15m"',
+        expected='a duration in quotes, such as "15m"',
         read=duration,
         show=format_duration,
         metavar="DURATION",
     )
-    WORD = Form(told="a word", read=word, metavar="WORD")
+    WORD = Form(expected="a word", read=word, metavar="WORD")
     WORDS = Form(
-        told="a list of words",
+        expected="a list of words",
         read=lambda option, value: tuple(
             dict.fromkeys(word(option, each) for each in items(option, value))
         ),
@@ -315,7 +315,7 @@ class Forms:
         show=joined,
     )
     NAMES = Form(
-        told="a list of names",
+        expected="a list of names",
         read=lambda option, value: tuple(dict.fromkeys(texts(option, value))),
         read_text=with_commas,
         show=joined,

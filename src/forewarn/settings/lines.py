@@ -29,7 +29,7 @@ _MARK = re.compile(
     rf"|{_STRING}|#[^\n]*|([\[{{])|[\]}}]",
     re.MULTILINE,
 )
-"""A header, or a text, comment or bracket that can look like a header or enclose one."""
+"""A header, or a string, comment or bracket that can look like a header or enclose one."""
 
 _PARTS = re.compile(_PART)
 _TOKEN = re.compile(rf"#[^\n]*|{_STRING}|[\[\]{{}},.=\n]|[^\s\[\]{{}},.=\"'#]+")
@@ -103,7 +103,7 @@ class Lines:
 
 def _keys(text: str, start: int, end: int, line: int, table: str) -> dict[str, int]:
     """Return the lines of all keys in a part of the text without headers."""
-    found: dict[str, int] = {}
+    lines_by_key: dict[str, int] = {}
     around: list[tuple[str, int]] = []
     """The open tables and lists, with the items of a list so far, or -1 for a table."""
     inside, items, name = table, -1, ""
@@ -126,16 +126,16 @@ def _keys(text: str, start: int, end: int, line: int, table: str) -> dict[str, i
                 items += 1
                 name, is_key = f"{inside}.{items}", False
                 if piece in "[{":
-                    found[name] = line
+                    lines_by_key[name] = line
             elif is_key:
                 name = name or inside
                 name = f"{name}.{_unquoted(piece)}" if name else _unquoted(piece)
-                found.setdefault(name, line)
+                lines_by_key.setdefault(name, line)
             if piece in "[{":
                 around.append((inside, items))
                 inside, items, is_key = name, 0 if piece == "[" else -1, True
         line += piece.count("\n")
-    return found
+    return lines_by_key
 
 
 def _unquoted(key: str) -> str:

@@ -52,11 +52,11 @@ class FileError(ForewarnError):
 
         It consumes no more of `problems` than it reports.
         """
-        found = tuple(islice(problems, PROBLEMS_MAX + 1))
-        told = sorted(found[:PROBLEMS_MAX], key=lambda each: each.line)
-        self.problems = tuple(told)
-        lines = [str(problem) for problem in told]
-        if len(found) > PROBLEMS_MAX:
+        first = tuple(islice(problems, PROBLEMS_MAX + 1))
+        shown = sorted(first[:PROBLEMS_MAX], key=lambda each: each.line)
+        self.problems = tuple(shown)
+        lines = [str(problem) for problem in shown]
+        if len(first) > PROBLEMS_MAX:
             lines.append(f"and more: these are the first {PROBLEMS_MAX}")
         super().__init__("\n".join(lines), hint=self.advice)
 
@@ -75,7 +75,7 @@ class Tables:
         self._lines: Lines | None = None
 
     def parse(self, text: str) -> dict[str, Any] | None:
-        """Return the tables of a text; if it is not TOML, report that and return None."""
+        """Return the tables of a string; if it is not TOML, report that and return None."""
         try:
             tables = toml.loads(text)
         except (ValueError, RecursionError) as error:
@@ -118,16 +118,16 @@ class Tables:
 
     def entries(self, name: str, value: object, most: float) -> list[dict[str, Any]]:
         """Return the tables of an array; empty if it is not an array or is too long."""
-        found = cast("list[object]", value) if isinstance(value, list) else []
-        if not found or not all(isinstance(each, dict) for each in found):
+        items = cast("list[object]", value) if isinstance(value, list) else []
+        if not items or not all(isinstance(each, dict) for each in items):
             self.blame(name, f"must be an array of tables: [[{name}]]")
-        elif len(found) > most:
+        elif len(items) > most:
             self.blame(
                 f"{name}.{most + 1:.0f}",
                 f"has more than {most:.0f} tables, the maximum",
             )
         else:
-            return cast("list[dict[str, Any]]", found)
+            return cast("list[dict[str, Any]]", items)
         return []
 
     def blame(self, name: str, message: str) -> None:
@@ -155,12 +155,12 @@ class Tables:
 
     def _value(self, name: str, option: Option, value: object) -> Any:
         if option.form is Forms.TABLES:
-            found = self.entries(name, value, option.most)
+            items = self.entries(name, value, option.most)
             if option.keys is None:
-                return found
+                return items
             return [
                 self.take(f"{name}.{number}", entry, option.keys)
-                for number, entry in enumerate(found, start=1)
+                for number, entry in enumerate(items, start=1)
             ]
         read = from_toml(option, value)
         return read if option.keys is None else self.take(name, read, option.keys)
@@ -394,9 +394,9 @@ class Reader(Tables):
             for group, options in known.named.items()
             if key in options
         ]
-        found = [home for home, option in homes if _takes(option, value)]
-        found += [home for home, _ in homes]
-        home = f" (it belongs to {found[0]})" if found else ""
+        homes_named = [home for home, option in homes if _takes(option, value)]
+        homes_named += [home for home, _ in homes]
+        home = f" (it belongs to {homes_named[0]})" if homes_named else ""
         return f"there is no such setting{home}"
 
 

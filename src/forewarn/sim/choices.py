@@ -29,7 +29,7 @@ POLL_SECONDS = 10.0
 """Timeout of a poll. A fault can delay an answer for longer; the journal has it then."""
 
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
-"""Where this machine reaches a listener at all of its addresses."""
+"""The address of this machine for a listener at all of its addresses."""
 
 _POLL = (
     "GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\nHost: {host}\r\n"
@@ -180,11 +180,11 @@ async def _status_of_poll(address: Address) -> int | None:
     reader, writer = await asyncio.open_connection(_LOOPBACK.get(host, host), port)
     try:
         writer.write(_POLL.format(host=f"[{host}]" if ":" in host else host).encode())
-        words = (await reader.readline()).split()
+        parts = (await reader.readline()).split()
         await reader.read()
     finally:
         writer.close()
-    return HTTPStatus(int(words[1])).value if len(words) > 1 else None
+    return HTTPStatus(int(parts[1])).value if len(parts) > 1 else None
 
 
 def choices_router(

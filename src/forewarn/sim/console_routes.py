@@ -17,7 +17,7 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.versions import NEWEST
 from forewarn.protocol.views import View
 from forewarn.service.listening import url_of
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.live import Live, Source
 from forewarn.sim.routes import Simulated
 from forewarn.sim.sim_server import SimServer
@@ -169,7 +169,7 @@ def _document(
 ) -> dict[str, Any]:
     view = reader.get(View, vm.view)
     shown = stage.engine.endpoint.shown(vm.view, NEWEST, now=stage.engine.now)
-    seen = stage.journal.latest(vm.name)
+    entry = stage.journal.latest(vm.name)
     is_enabled = view is not None and view.is_enabled
     return {
         "vm": vm.name,
@@ -181,7 +181,7 @@ def _document(
         "enabled": is_enabled,
         "incarnation": view.incarnation if view is not None and is_enabled else None,
         "body": None if shown is None else shown.decode("utf-8"),
-        "last": None if seen is None else seen.members(),
+        "last": None if entry is None else entry.members(),
         "withheld": vm.name in stage.withheld.vms,
         "faults": [
             step
@@ -210,7 +210,7 @@ def _events(reader: Reader, vms: Iterable[Vm]) -> Mapping[str, list[Event]]:
     """Return the published events of each VM, the oldest first."""
     # Several VMs can share an operation.
     known: dict[str, list[Event]] = {}
-    found: dict[str, list[Event]] = {}
+    events_by_vm: dict[str, list[Event]] = {}
     for vm in vms:
         # Their IDs sort by time.
         newest = deque(every(reader, kinds.OPERATIONS_OF_VM, vm.name), OPERATIONS_MAX)
@@ -226,17 +226,17 @@ def _events(reader: Reader, vms: Iterable[Vm]) -> Mapping[str, list[Event]]:
             if event.status is not EventStatus.NEW
             and any(resource.vm == vm.name for resource in event.resources)
         )
-        found[vm.name] = sorted(of_vm, key=lambda each: each.place)
-    return found
+        events_by_vm[vm.name] = sorted(of_vm, key=lambda each: each.place)
+    return events_by_vm
 
 
-def _tick(seen: Seen) -> dict[str, Any]:
+def _tick(entry: JournalEntry) -> dict[str, Any]:
     return {
-        "number": seen.number,
-        "at": format_instant(seen.at),
-        "method": seen.method,
-        "status": seen.status,
-        "fault": seen.fault,
-        "deviations": [each.name for each in seen.deviations],
-        "approved": list(seen.approved),
+        "number": entry.number,
+        "at": format_instant(entry.at),
+        "method": entry.method,
+        "status": entry.status,
+        "fault": entry.fault,
+        "deviations": [each.name for each in entry.deviations],
+        "approved": list(entry.approved),
     }

@@ -125,8 +125,8 @@ class Client:
 
     def is_hasty(self, io_time: float) -> bool:
         """Return whether the last counted request exceeds the limit."""
-        asked = self.asked
-        if len(asked) <= POLLS_MAX or io_time - asked[0] >= POLL_SECONDS:
+        asked_times = self.asked
+        if len(asked_times) <= POLLS_MAX or io_time - asked_times[0] >= POLL_SECONDS:
             return False
         self.spared_until = io_time + POLL_SECONDS
         return True
@@ -152,21 +152,23 @@ class Inspector:
         request: Request,
         *,
         genuine: Response | None,
-        given: Response | None,
+        answer: Response | None,
         io_time: float,
     ) -> tuple[Deviation, ...]:
         """Return the deviations of a request and of its time.
 
         `genuine` is the answer of the endpoint, or None if the request did not reach it.
-        `given` is the answer that the client got.
+        `answer` is the answer that the client got.
         """
-        client, found = self.know(vm, request)
+        client, deviations_found = self.know(vm, request)
         client.asked.append(io_time)
         if io_time >= client.spared_until and client.is_hasty(io_time):
-            found = (*found, TOO_OFTEN)
+            deviations_found = (*deviations_found, TOO_OFTEN)
         if request.method == "POST" and genuine is not None:
-            found += tuple(self._approvals(vm, request, genuine, given is genuine))
-        return found
+            deviations_found += tuple(
+                self._approvals(vm, request, genuine, answer is genuine)
+            )
+        return deviations_found
 
     def know(self, vm: str, request: Request) -> tuple[Client, tuple[Deviation, ...]]:
         """Return the state of a VM, and the deviations of a request without its time.

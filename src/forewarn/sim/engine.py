@@ -238,12 +238,12 @@ class Withheld:
     def release(self, vm: str) -> list[Approval]:
         """Stop withholding approvals of this VM; return those that were withheld."""
         self._vms.discard(vm)
-        kept = [approval for approval in self._kept if approval.vm == vm]
+        released = [approval for approval in self._kept if approval.vm == vm]
         self._kept = [approval for approval in self._kept if approval.vm != vm]
         self._since = {
             event_id: first for event_id, first in self._since.items() if first[0] != vm
         }
-        return kept
+        return released
 
 
 class EngineControlGateway:

@@ -17,7 +17,7 @@ from forewarn.sim import deviations
 from forewarn.sim.faults import syntax
 from forewarn.sim.faults.fault import Fault
 from forewarn.sim.faults.player import FaultPlan, Player
-from forewarn.sim.journal import Journal, Repeated, Seen, kept
+from forewarn.sim.journal import Journal, JournalEntry, Repeated, kept
 from forewarn.sim.positions import is_vacant
 
 POLLER_SECONDS = 1.0
@@ -96,13 +96,13 @@ class Front:
         """Return the answer that the VM gets."""
         vm, request = visit.vm, visit.request
         assert plan is None or isinstance(plan, FaultPlan), "plans come from the player"
-        given = self._faults.answer(vm, request, plan, genuine) if vm else genuine
-        if given is not None and is_vacant(visit.source.vm):
-            given = VACANT
+        answer = self._faults.answer(vm, request, plan, genuine) if vm else genuine
+        if answer is not None and is_vacant(visit.source.vm):
+            answer = VACANT
             if self.is_starting:
-                given = genuine = NOT_YET
-        self._journal_visit(visit, plan, genuine, given)
-        return given
+                answer = genuine = NOT_YET
+        self._journal_visit(visit, plan, genuine, answer)
+        return answer
 
     def repeating(
         self,
@@ -137,8 +137,8 @@ class Front:
 
         It uses precomputed values, and checks only the values that may change.
         """
-        client, found = self._inspector.know(visit.vm, visit.request)
-        seen = Seen(
+        client, deviations_found = self._inspector.know(visit.vm, visit.request)
+        entry = JournalEntry(
             number=0,
             at=now,
             vm=visit.vm,
@@ -147,26 +147,28 @@ class Front:
             status=status,
             genuine=status,
             fault="",
-            deviations=found,
+            deviations=deviations_found,
             approved=(),
         )
         faults, journal = self._faults, self._journal
         io_time = asyncio.get_running_loop().time
-        note = journal.repeating(Repeated(seen, now=now, monotonic=monotonic))
-        asked = client.asked.append
+        note = journal.repeating(Repeated(entry, now=now, monotonic=monotonic))
+        note_asked = client.asked.append
 
         def again(standing: CachedResponse, monotonic: float) -> bool:
             if not (faults.is_idle and standing.may_send(monotonic)):
                 return False
             io = io_time()
-            asked(io)
+            note_asked(io)
             hurries = io >= client.spared_until and client.is_hasty(io)
-            if hurries or found:
+            if hurries or deviations_found:
                 journal.add(
-                    seen._replace(
+                    entry._replace(
                         number=journal.last + 1,
                         at=self._now(),
-                        deviations=(*found, deviations.TOO_OFTEN) if hurries else found,
+                        deviations=(*deviations_found, deviations.TOO_OFTEN)
+                        if hurries
+                        else deviations_found,
                     )
                 )
             else:
@@ -189,13 +191,13 @@ class Front:
             vm,
             _NOTHING if request is None else kept(request),
             status=refusal.status,
-            found=deviations.unread(refusal),
+            deviations_found=deviations.unread(refusal),
         )
 
     def _kept(self, visit: InterceptedRequest) -> Request:
         """Return the stored form of the request; that of a poller is always the same."""
-        asked, as_kept = self._last.get(visit.vm, (None, _NOTHING))
-        if asked is not visit.request:
+        request, as_kept = self._last.get(visit.vm, (None, _NOTHING))
+        if request is not visit.request:
             as_kept = kept(visit.request)
             self._last[visit.vm] = visit.request, as_kept
         return as_kept
@@ -205,29 +207,29 @@ class Front:
         visit: InterceptedRequest,
         plan: FaultPlan | None,
         genuine: Response | None,
-        given: Response | None,
+        answer: Response | None,
     ) -> None:
         vm, request = visit.vm, visit.request
         if plan is not None and plan.cut_after is not None:
-            given = None
-        found: tuple[deviations.Deviation, ...] = ()
+            answer = None
+        deviations_found: tuple[deviations.Deviation, ...] = ()
         if vm:
-            found = self._inspector.judge(
-                vm, request, genuine=genuine, given=given, io_time=visit.io_time
+            deviations_found = self._inspector.judge(
+                vm, request, genuine=genuine, answer=answer, io_time=visit.io_time
             )
         journal = self._journal
         journal.add(
-            Seen(
+            JournalEntry(
                 journal.last + 1,
                 visit.now,
                 # The address identifies a deleted VM.
                 vm or visit.source.vm,
                 visit.source.address,
                 self._kept(visit),
-                0 if given is None else given.status,
+                0 if answer is None else answer.status,
                 0 if genuine is None else genuine.status,
                 "" if plan is None else syntax.words(plan.fault),
-                found,
+                deviations_found,
                 deviations.approved_ids(request) if request.method == "POST" else (),
             )
         )
@@ -240,10 +242,10 @@ class Front:
         *,
         status: int = 0,
         fault: Fault | None = None,
-        found: tuple[deviations.Deviation, ...] = (),
+        deviations_found: tuple[deviations.Deviation, ...] = (),
     ) -> None:
         self._journal.add(
-            Seen(
+            JournalEntry(
                 number=self._journal.last + 1,
                 at=self._now(),
                 vm=vm,
@@ -252,7 +254,7 @@ class Front:
                 status=status,
                 genuine=0,
                 fault="" if fault is None else syntax.words(fault),
-                deviations=found,
+                deviations=deviations_found,
                 approved=(),
             )
         )

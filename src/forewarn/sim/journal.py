@@ -45,7 +45,7 @@ HEADERS = (
 """The stored headers."""
 
 
-class Seen(NamedTuple):
+class JournalEntry(NamedTuple):
     """A request and its answer."""
 
     number: int
@@ -131,12 +131,12 @@ class Seen(NamedTuple):
 
     def __str__(self) -> str:
         """Return a line of text."""
-        what = f"{self.method} {self.target}" if self.method else "a connection"
+        request_text = f"{self.method} {self.target}" if self.method else "a connection"
         status = self.status or "no answer"
         fault = f" ({self.fault})" if self.fault else ""
         return (
             f"{format_instant(self.at)} {self.vm or self.address}: "
-            f"{what} -> {status}{fault}"
+            f"{request_text} -> {status}{fault}"
         )
 
 
@@ -145,17 +145,17 @@ class Repeated:
 
     __slots__ = ("_monotonic", "_now", "seen")
 
-    def __init__(self, seen: Seen, *, now: Micros, monotonic: float) -> None:
+    def __init__(self, entry: JournalEntry, *, now: Micros, monotonic: float) -> None:
         """Store `seen` without number and time.
 
         `monotonic` is the I/O time of the instant `now`, for the conversion of later I/O
         times.
         """
-        self.seen = seen
+        self.seen = entry
         self._now = now
         self._monotonic = monotonic
 
-    def at(self, number: int, monotonic: float) -> Seen:
+    def at(self, number: int, monotonic: float) -> JournalEntry:
         """Return the request that was received at an I/O time."""
         return self.seen._replace(
             number=number, at=self._now + round((monotonic - self._monotonic) * SECOND)
@@ -178,20 +178,25 @@ class Evidence:
     def __init__(self, *, most: int = EVIDENCE_MAX) -> None:
         """Keep the first `most` requests, and the first and latest of each kind."""
         self._most = most
-        self._first: list[Seen] = []
-        self._latest: dict[Hashable, Seen] = {}
+        self._first: list[JournalEntry] = []
+        self._latest: dict[Hashable, JournalEntry] = {}
 
-    def add(self, seen: Seen, kinds: Iterable[Hashable]) -> None:
+    def add(self, entry: JournalEntry, kinds: Iterable[Hashable]) -> None:
         """Keep a request as the latest of its kinds, and permanently if possible."""
-        found = dict.fromkeys(kinds, seen)
-        if len(self._first) < self._most or found.keys() - self._latest.keys():
-            self._first.append(seen)
-        self._latest |= found
+        entries_by_kind = dict.fromkeys(kinds, entry)
+        if (
+            len(self._first) < self._most
+            or entries_by_kind.keys() - self._latest.keys()
+        ):
+            self._first.append(entry)
+        self._latest |= entries_by_kind
 
-    def all(self) -> list[Seen]:
+    def all(self) -> list[JournalEntry]:
         """Return the kept requests, the oldest first."""
-        found = {seen.number: seen for seen in (*self._first, *self._latest.values())}
-        return [found[number] for number in sorted(found)]
+        by_number = {
+            entry.number: entry for entry in (*self._first, *self._latest.values())
+        }
+        return [by_number[number] for number in sorted(by_number)]
 
 
 class Journal:
@@ -200,20 +205,20 @@ class Journal:
 
     def __init__(self, *, most: int = SEEN_MAX) -> None:
         """Keep up to `most` requests."""
-        self._seen: deque[Seen | Repeated] = deque(maxlen=most)
+        self._seen: deque[JournalEntry | Repeated] = deque(maxlen=most)
         """The numbers have no gaps, so the index determines the number."""
         self._times: deque[float] = deque(maxlen=most)
         """The I/O time of a repeated request, at the same index. Two deques are faster than
         one deque of pairs: a repeated request creates only a number."""
         self._deviating = Evidence()
         self._approving = Evidence()
-        self._latest: dict[str, tuple[Seen | Repeated, int, float]] = {}
+        self._latest: dict[str, tuple[JournalEntry | Repeated, int, float]] = {}
         """The last request of a VM: itself, or the request that it repeats and its time."""
         self._cleared = 0
         """The last number before the last `clear`."""
         self.last = 0
         """The number of the newest request."""
-        self.on_seen: list[Callable[[Seen], None]] = []
+        self.on_seen: list[Callable[[JournalEntry], None]] = []
         """Called with each request except the repeated ones of `repeating`: for a live view,
         or for reports of deviations."""
         self.on_again: Callable[[], None] | None = None
@@ -223,7 +228,7 @@ class Journal:
         """Return the number of stored requests."""
         return len(self._seen)
 
-    def __iter__(self) -> Iterator[Seen]:
+    def __iter__(self) -> Iterator[JournalEntry]:
         """Yield the stored requests, the oldest first."""
         return iter(self.find())
 
@@ -237,27 +242,27 @@ class Journal:
         """Return the VMs that have sent a request."""
         return [vm for vm in self._latest if vm]
 
-    def latest(self, vm: str) -> Seen | None:
+    def latest(self, vm: str) -> JournalEntry | None:
         """Return the last request of a VM, even if it was dropped."""
         if vm not in self._latest:
             return None
-        seen, number, monotonic = self._latest[vm]
-        return seen if isinstance(seen, Seen) else seen.at(number, monotonic)
+        entry, number, monotonic = self._latest[vm]
+        return entry if isinstance(entry, JournalEntry) else entry.at(number, monotonic)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """Add a request, which must have the next number."""
-        self._seen.append(seen)
+        self._seen.append(entry)
         self._times.append(0.0)
-        self._latest[seen.vm] = seen, seen.number, 0.0
-        if seen.deviations:
+        self._latest[entry.vm] = entry, entry.number, 0.0
+        if entry.deviations:
             self._deviating.add(
-                seen, ((seen.vm, each.name) for each in seen.deviations)
+                entry, ((entry.vm, each.name) for each in entry.deviations)
             )
-        if seen.took_effect:
-            self._approving.add(seen, [seen.vm])
-        self.last = seen.number
-        for told in self.on_seen:
-            told(seen)
+        if entry.took_effect:
+            self._approving.add(entry, [entry.vm])
+        self.last = entry.number
+        for listener in self.on_seen:
+            listener(entry)
 
     def repeating(self, repeated: Repeated) -> Callable[[float], None]:
         """Return a function that notes a repeated request by its I/O time.
@@ -294,7 +299,7 @@ class Journal:
         since: int = 0,
         from_time: Micros | None = None,
         deviating: bool = False,
-    ) -> list[Seen]:
+    ) -> list[JournalEntry]:
         """Return the requests that match all criteria, the oldest first.
 
         `since` selects requests with greater numbers. `event_id` is the event of an
@@ -304,52 +309,54 @@ class Journal:
         wanted = None if event_id is None else event_id.upper()
         if deviating:
             return [
-                seen
-                for seen in self._deviating.all()
-                if (vm is None or seen.vm == vm)
-                and (method is None or seen.method == method)
-                and (wanted is None or wanted in seen.approved)
-                and seen.number > since
-                and (from_time is None or seen.at >= from_time)
+                entry
+                for entry in self._deviating.all()
+                if (vm is None or entry.vm == vm)
+                and (method is None or entry.method == method)
+                and (wanted is None or wanted in entry.approved)
+                and entry.number > since
+                and (from_time is None or entry.at >= from_time)
             ]
         before = self.last - len(self._seen)
         skipped = max(0, since - before)
         rows = islice(zip(self._seen, self._times, strict=True), skipped, None)
-        found: list[Seen] = []
+        entries: list[JournalEntry] = []
         for number, (each, time) in enumerate(rows, before + skipped + 1):
-            # Check the criteria first, so that no `Seen` is created for other requests.
-            kind = each if isinstance(each, Seen) else each.seen
+            # Check the criteria first, so that no `JournalEntry` is created for other requests.
+            kind = each if isinstance(each, JournalEntry) else each.seen
             if (
                 (vm is None or kind.vm == vm)
                 and (method is None or kind.method == method)
                 and (wanted is None or wanted in kind.approved)
             ):
-                seen = each if isinstance(each, Seen) else each.at(number, time)
-                if from_time is None or seen.at >= from_time:
-                    found.append(seen)
-        return found
+                entry = (
+                    each if isinstance(each, JournalEntry) else each.at(number, time)
+                )
+                if from_time is None or entry.at >= from_time:
+                    entries.append(entry)
+        return entries
 
     def approvals(
         self, event_id: str | None = None, *, vm: str | None = None, since: int = 0
-    ) -> list[Seen]:
+    ) -> list[JournalEntry]:
         """Return the approvals that count, the oldest first, including dropped ones."""
         wanted = None if event_id is None else event_id.upper()
         return [
-            seen
-            for seen in self._approving.all()
-            if (vm is None or seen.vm == vm)
-            and (wanted is None or wanted in seen.approved)
-            and seen.number > since
+            entry
+            for entry in self._approving.all()
+            if (vm is None or entry.vm == vm)
+            and (wanted is None or wanted in entry.approved)
+            and entry.number > since
         ]
 
     def deviations(
         self, *, vm: str | None = None, since: int = 0
-    ) -> list[tuple[Seen, Deviation]]:
+    ) -> list[tuple[JournalEntry, Deviation]]:
         """Return each deviation with its request."""
         return [
-            (seen, each)
-            for seen in self.find(vm=vm, since=since, deviating=True)
-            for each in seen.deviations
+            (entry, each)
+            for entry in self.find(vm=vm, since=since, deviating=True)
+            for each in entry.deviations
         ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, Protocol
 
 from forewarn.protocol.published import Publication
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.news import News, Reporter
 from forewarn.sim.sim_server import SimServer
 
@@ -100,8 +100,8 @@ class Live:
     def _tell(self, news: News) -> None:
         self._add("news", news.members())
 
-    def _see(self, seen: Seen) -> None:
-        self._add("request", seen.members())
+    def _see(self, entry: JournalEntry) -> None:
+        self._add("request", entry.members())
 
     def _add(self, name: str, body: dict[str, Any] | dict[str, object]) -> None:
         self._last += 1

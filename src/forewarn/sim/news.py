@@ -19,7 +19,7 @@ from forewarn.protocol.published import Publication
 from forewarn.protocol.views import View, sees
 from forewarn.service.listening import url_of
 from forewarn.sim.deviations import Deviation
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.positions import is_vacant
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import in_order
@@ -128,10 +128,10 @@ class Reporter:
         assert self._stage is not None, "`follow` is called first"
         return self._stage
 
-    def say(self, what: What, text: str, **facts: Any) -> None:
+    def say(self, kind: What, text: str, **facts: Any) -> None:
         """Report news of the simulation itself."""
         self._tell(
-            News(at=self._followed.engine.now, what=what, text=text, facts=facts)
+            News(at=self._followed.engine.now, what=kind, text=text, facts=facts)
         )
 
     # Events
@@ -156,57 +156,57 @@ class Reporter:
 
     # Requests
 
-    def see(self, seen: Seen) -> None:
+    def see(self, entry: JournalEntry) -> None:
         """Report a request, if it is news."""
-        vm = seen.vm
-        if seen.deviations and self.tells_deviations:
-            for each in seen.deviations:
-                self._see_deviation(vm or seen.address, each)
-        if seen.fault:
-            answer = str(seen.status or "no answer")
-            if seen.genuine and seen.genuine != seen.status:
-                answer += f" instead of {seen.genuine}"
+        vm = entry.vm
+        if entry.deviations and self.tells_deviations:
+            for each in entry.deviations:
+                self._see_deviation(vm or entry.address, each)
+        if entry.fault:
+            answer = str(entry.status or "no answer")
+            if entry.genuine and entry.genuine != entry.status:
+                answer += f" instead of {entry.genuine}"
             self.say(
                 What.FAULT,
-                f"{vm}: got {answer} (fault: {seen.fault})",
+                f"{vm}: got {answer} (fault: {entry.fault})",
                 vm=vm,
-                fault=seen.fault,
-                status=seen.status,
+                fault=entry.fault,
+                status=entry.status,
             )
-        if seen.method == "POST":
-            self._see_post(seen)
-        elif vm not in self._knows and seen.is_answered_poll:
+        if entry.method == "POST":
+            self._see_post(entry)
+        elif vm not in self._knows and entry.is_answered_poll:
             self._knows.add(vm)
             self._see_document(vm)
-        elif seen.genuine == _NOT_FOUND and vm not in self._mourned:
+        elif entry.genuine == _NOT_FOUND and vm not in self._mourned:
             self._see_gone(vm)
 
-    def _see_deviation(self, who: str, found: Deviation) -> None:
+    def _see_deviation(self, who: str, deviation: Deviation) -> None:
         self.deviations += 1
-        self._alike[who, found.name] += 1
-        alike = self._alike[who, found.name]
+        self._alike[who, deviation.name] += 1
+        alike = self._alike[who, deviation.name]
         if alike > ALIKE_MAX:
             return
         more = "; further ones are only counted" if alike == ALIKE_MAX else ""
         self.say(
             What.DEVIATION,
-            f"{who}: {found}{more}",
+            f"{who}: {deviation}{more}",
             vm=who,
-            rule=found.name,
-            clause=found.rule.clause,
+            rule=deviation.name,
+            clause=deviation.rule.clause,
         )
 
-    def _see_post(self, seen: Seen) -> None:
-        if not seen.genuine:
+    def _see_post(self, entry: JournalEntry) -> None:
+        if not entry.genuine:
             return
-        good = seen.genuine == _OK
-        names = ", ".join(seen.approved) or "an unreadable approval"
+        good = entry.genuine == _OK
+        names = ", ".join(entry.approved) or "an unreadable approval"
         self.say(
             What.APPROVED if good else What.REFUSED,
-            f"{seen.vm}: {names}" if good else f"{seen.vm}: {names}: {seen.genuine}",
-            vm=seen.vm,
-            events=list(seen.approved),
-            status=seen.genuine,
+            f"{entry.vm}: {names}" if good else f"{entry.vm}: {names}: {entry.genuine}",
+            vm=entry.vm,
+            events=list(entry.approved),
+            status=entry.genuine,
         )
 
     def _see_document(self, vm: str) -> None:
@@ -229,8 +229,8 @@ class Reporter:
             text = f"{vm}: {_NOT_FOUND}, since this world has no VM there"
             self.say(What.ASKED, text, vm=None, status=_NOT_FOUND)
             return
-        found = self._followed.engine.read(lambda reader: reader.get(Vm, vm))
-        if found is None or found.state is not VmState.DELETED:
+        stored = self._followed.engine.read(lambda reader: reader.get(Vm, vm))
+        if stored is None or stored.state is not VmState.DELETED:
             return
         self._mourned.add(vm)
         self.say(
@@ -340,8 +340,10 @@ def picture(stage: SimServer, addresses: Mapping[str, Address]) -> Picture:
     for vm in vms[:VMS_MAX]:
         view = views.get(vm.view)
         listed = [event for event in events if view is not None and sees(view, event)]
-        seen = stage.journal.latest(vm.name)
-        shown.append(_vm(vm, view, len(listed), seen, stage=stage, addresses=addresses))
+        entry = stage.journal.latest(vm.name)
+        shown.append(
+            _vm(vm, view, len(listed), entry, stage=stage, addresses=addresses)
+        )
     return Picture(
         now=engine.now,
         paused=stage.is_paused,
@@ -362,15 +364,15 @@ def _facts(reader: Reader) -> tuple[list[Vm], list[Event], dict[str, View]]:
     vms = in_order(reader)
     events = live_events(reader)
     names = {vm.view for vm in vms[:VMS_MAX]}
-    found = {name: reader.get(View, name) for name in names}
-    return vms, events, {name: view for name, view in found.items() if view}
+    views_by_vm = {name: reader.get(View, name) for name in names}
+    return vms, events, {name: view for name, view in views_by_vm.items() if view}
 
 
 def _vm(
     vm: Vm,
     view: View | None,
     events: int,
-    seen: Seen | None,
+    entry: JournalEntry | None,
     *,
     stage: SimServer,
     addresses: Mapping[str, Address],
@@ -382,8 +384,8 @@ def _vm(
         state=vm.state.value,
         incarnation=view.incarnation if view is not None and enabled else None,
         events=events if enabled else 0,
-        asked=None if seen is None else stage.engine.now - seen.at,
-        status=0 if seen is None else seen.status,
+        asked=None if entry is None else stage.engine.now - entry.at,
+        status=0 if entry is None else entry.status,
         withheld=vm.name in stage.withheld.vms,
     )
 

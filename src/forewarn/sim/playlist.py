@@ -106,10 +106,10 @@ class PlayOptions:
     def speed_text(self, terms: Terms) -> str:
         """Return the speed of a world as text, with its origin."""
         speed = terms.setup.speed
-        told = f"at speed {speed:g}"
+        text = f"at speed {speed:g}"
         if self.speed is not None:
-            return f"{told} (--speed)"
-        return told if speed == SPEED else f"{told} (from the scenario)"
+            return f"{text} (--speed)"
+        return text if speed == SPEED else f"{text} (from the scenario)"
 
 
 def _places_of(fleet: str) -> int:
@@ -137,19 +137,19 @@ class Playlist:
     """Maximum duration of a round from its first step; None: no limit."""
 
 
-def rounds_of(words: Sequence[str]) -> list[list[str]]:
+def rounds_of(arguments: Sequence[str]) -> list[list[str]]:
     """Return the scenarios of each round: `a + b c` is `a` and `b` together, then `c`.
 
     Raises BadRequestError if a `+` is not between two scenarios.
     """
-    is_plus = [word == TOGETHER for word in words]
-    if any(map(all, pairwise([True, *is_plus, True]))) and words:
+    is_plus = [word == TOGETHER for word in arguments]
+    if any(map(all, pairwise([True, *is_plus, True]))) and arguments:
         raise BadRequestError(
             "a + must be between two scenarios",
             hint="Example: `forewarn simulate live-migration + user-reboot`.",
         )
     rounds: list[list[str]] = []
-    for joins, word in zip([False, *is_plus], words, strict=False):
+    for joins, word in zip([False, *is_plus], arguments, strict=False):
         if joins:
             rounds[-1].append(word)
         elif word != TOGETHER:
@@ -319,12 +319,12 @@ class Player:
             else f"; {failure.sentence}"
             for failure in result.failures
         )
-        what = What.FAILED if result.failures else What.PASSED
+        kind = What.FAILED if result.failures else What.PASSED
         if not (result.failures or result.passed):
-            what = What.SKIPPED
+            kind = What.SKIPPED
             self.unjudged += 1
         self._reporter.say(
-            what,
+            kind,
             summary(result) + why,
             scenario=scenario.name,
             failures=[

@@ -60,15 +60,15 @@ def parse_places(text: str) -> Places:
     network, _, port = text.rpartition(":")
     if "/" in network:
         try:
-            found = ipaddress.ip_network(network.strip("[]"))
+            network_parsed = ipaddress.ip_network(network.strip("[]"))
             number = int(port)
         except ValueError:
             raise _unreadable(text) from None
         if not 0 < number <= PORT_MAX:
             raise _unreadable(text)
         # The first and the last address of an IPv4 network belong to no host.
-        first = next(found.hosts())
-        count = min(max(found.num_addresses - 2, 1), PORT_MAX)
+        first = next(network_parsed.hosts())
+        count = min(max(network_parsed.num_addresses - 2, 1), PORT_MAX)
         return Places(host=str(first), port=number, hosts=count)
     address = split_listener(text)
     if address is None or not address[0]:
@@ -241,12 +241,12 @@ class Positions:
 
     def addresses(self) -> dict[str, Address]:
         """Return the address of each VM in the fleet."""
-        found = {
+        by_vm = {
             vm: bound(position.listener)
             for vm, position in self._of.items()
             if position.is_present and position.listener is not None
         }
-        return found | {vm: bound(each) for vm, (_, each) in self._own.items()}
+        return by_vm | {vm: bound(each) for vm, (_, each) in self._own.items()}
 
     def vacant(self) -> Iterator[tuple[str, Address]]:
         """Yield the name and address of each bound position without a VM."""

@@ -100,16 +100,16 @@ class Pseudonyms:
         return _numbered(self._names, name, "vm_{}".format) if name else ""
 
     def _headers(self, answer: Answer, *, length: int) -> list[tuple[str, str]]:
-        kept: list[tuple[str, str]] = []
+        headers_kept: list[tuple[str, str]] = []
         for name, value in answer.headers:
             key = name.lower()
             if key == "etag":
-                kept.append((name, self._tag(value)))
+                headers_kept.append((name, self._tag(value)))
             elif key == "content-length":
-                kept.append((name, str(length)))
+                headers_kept.append((name, str(length)))
             elif key in _KEPT_HEADERS and _KEPT_HEADERS[key].fullmatch(value):
-                kept.append((name, value))
-        return kept
+                headers_kept.append((name, value))
+        return headers_kept
 
     def _tag(self, tag: str) -> str:
         is_number = _ETAG.fullmatch(tag)
@@ -133,20 +133,20 @@ class Pseudonyms:
 
     def _document(self, members: Mapping[str, Any]) -> dict[str, object]:
         """Return a document with known members only, in their order."""
-        found: dict[str, object] = {}
+        document: dict[str, object] = {}
         for key, value in members.items():
             if key == "DocumentIncarnation":
-                found[key] = _plain(value, _NUMBER)
+                document[key] = _plain(value, _NUMBER)
             elif key == "Events" and isinstance(value, list):
                 events = cast("list[object]", value)
                 # Learn all names first: a description may contain a later one.
                 for event in events:
                     if isinstance(event, dict):
                         self._resources(cast("dict[str, Any]", event).get("Resources"))
-                found[key] = [self._event(event) for event in events]
+                document[key] = [self._event(event) for event in events]
             elif key == "Events":
-                found[key] = _plain(value)
-        return found
+                document[key] = _plain(value)
+        return document
 
     def _event(self, event: object) -> object:
         if not isinstance(event, dict):
@@ -183,8 +183,8 @@ class Pseudonyms:
             # Names that are not words, such as `a b`, need a separate replacement.
             if not _WORD.fullmatch(name):
                 text = text.replace(name, self._names[name])
-        text = _GUID.sub(lambda found: self._guid(found[0]), text)
-        return _WORD.sub(lambda found: self._word(found[0]), text)
+        text = _GUID.sub(lambda match: self._guid(match[0]), text)
+        return _WORD.sub(lambda match: self._word(match[0]), text)
 
     def _word(self, word: str) -> str:
         if word in self._names:

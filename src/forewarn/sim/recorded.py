@@ -53,7 +53,7 @@ class Redating:
     def answer(self, answer: Answer) -> Answer:
         """Return an answer with NotBefore in the present; other bytes do not change."""
         body = _NOT_BEFORE.sub(
-            lambda found: found[1] + self._date(found[2]) + found[3], answer.body
+            lambda match: match[1] + self._date(match[2]) + match[3], answer.body
         )
         return answer if body == answer.body else replace(answer, body=body)
 

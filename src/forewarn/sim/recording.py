@@ -192,7 +192,7 @@ def describe(outcome: Outcome) -> str:
 
 
 def is_value(text: str) -> bool:
-    """Return whether HTTP allows a text as a header value, or after a status."""
+    """Return whether HTTP allows a string as a header value, or after a status."""
     return _VALUE.fullmatch(text) is not None
 
 
@@ -467,7 +467,7 @@ class _Members:
     def text(self, key: str, *, default: str | None = None) -> str:
         value = self._members.get(key, default)
         if not isinstance(value, str):
-            raise _LineError(f"{key}: {_missing(key in self._members)} a text")
+            raise _LineError(f"{key}: {_missing(key in self._members)} a string")
         return value
 
     def whole(

@@ -32,7 +32,7 @@ from forewarn.settings.files import read_file
 from forewarn.sim import fleets
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.front import Front
-from forewarn.sim.journal import Journal, Seen
+from forewarn.sim.journal import Journal, JournalEntry
 from forewarn.sim.recorded import RecordedDocument, RecordedFaults, Redating
 from forewarn.sim.recorded_events import RecordedEvents
 from forewarn.sim.recording import (
@@ -336,9 +336,9 @@ class Replay:
         self.events.take(answer.body, at=at)
         self._serve(answer, ready_at=ready_at)
 
-    def _note(self, seen: Seen) -> None:
-        if seen.is_answered_poll:
-            self._asked.add(seen.vm)
+    def _note(self, entry: JournalEntry) -> None:
+        if entry.is_answered_poll:
+            self._asked.add(entry.vm)
 
     def _serve(self, answer: Answer, *, ready_at: Micros = 0) -> None:
         number = self._documents.put(answer, version=self._version)

@@ -49,17 +49,17 @@ def findings(facts: Facts, expected: Expected) -> list[Finding]:
     if expected is Expected.NONE:
         return []
     first = facts.vms[0]
-    found: list[Finding] = []
+    findings_: list[Finding] = []
     if first in facts.asked:
-        found.append(good("").about(f"client {first} asks for its events"))
+        findings_.append(good("").about(f"client {first} asks for its events"))
     elif facts.is_over:
         unasked = untried(f"no client asked for the events of {first}")
-        found.append(unasked.about(f"client {first} asks for its events"))
+        findings_.append(unasked.about(f"client {first} asks for its events"))
     if expected is Expected.APPROVED:
         for vm in facts.vms:
             if vm == first or vm in facts.asked:
-                found += _approvals(facts, vm)
-    return found
+                findings_ += _approvals(facts, vm)
+    return findings_
 
 
 def _approvals(facts: Facts, vm: str) -> list[Finding]:
@@ -70,41 +70,41 @@ def _approvals(facts: Facts, vm: str) -> list[Finding]:
         for event in facts.events
         if _was_scheduled(event) and (event.names(vm) or not is_known)
     ]
-    found: list[Finding] = []
+    findings_: list[Finding] = []
     for event in events:
         verdict = _approval(event, vm, is_over=facts.is_over)
         if verdict is not None:
-            found.append(verdict.about(f"client {vm} approves {_told(event)}"))
+            findings_.append(verdict.about(f"client {vm} approves {_told(event)}"))
     if not facts.is_over or vm != facts.vms[0]:
-        return found
+        return findings_
     sentence = ""
     if not events:
         sentence = f"the recording shows no event that {vm} could approve"
-    elif all(each.outcome is Outcome.SKIPPED for each in found):
+    elif all(each.outcome is Outcome.SKIPPED for each in findings_):
         # Without this, a recording that ends too early would always pass.
-        told = ", ".join(map(_told, events))
+        names = ", ".join(map(_told, events))
         sentence = (
-            f"no event could be judged: {told} {'was' if len(events) == 1 else 'were'} "
+            f"no event could be judged: {names} {'was' if len(events) == 1 else 'were'} "
             "still Scheduled at the end, and not approved"
         )
     if sentence:
-        found.append(untried(sentence).about(f"client {vm} approves its events"))
-    return found
+        findings_.append(untried(sentence).about(f"client {vm} approves its events"))
+    return findings_
 
 
 def _approval(event: Event, vm: str, *, is_over: bool) -> Verdict | None:
-    told = _told(event)
+    name = _told(event)
     if event.is_approved:
         after = length(event.approved_at - event.created)
-        return good(f"{event.approved_by} approved {told} after {after}")
+        return good(f"{event.approved_by} approved {name} after {after}")
     if event.status is EventStatus.SCHEDULED:
-        sentence = f"{told} was still Scheduled at the end of the recording"
+        sentence = f"{name} was still Scheduled at the end of the recording"
         return skipped(sentence) if is_over else None
     ended = event.started_at or event.removed_at
-    what = "Started" if event.started_at else "removed"
+    end_text = "Started" if event.started_at else "removed"
     return bad(
-        f"{vm} did not approve {told} in the {length(ended - event.created)} before it "
-        f"was {what}"
+        f"{vm} did not approve {name} in the {length(ended - event.created)} before it "
+        f"was {end_text}"
     )
 
 
@@ -138,17 +138,17 @@ def judge(
         asked=replay.asked,
         is_over=is_over,
     )
-    found = findings(facts, expected)
+    findings_ = findings(facts, expected)
     if cut:
-        found.append(untried(cut).about("the recording comes to its end"))
-    if not found:
+        findings_.append(untried(cut).about("the recording comes to its end"))
+    if not findings_:
         why = "nothing is expected of clients"
         if expected is not Expected.NONE:
             why = "the recording was interrupted"
-        found = [skipped(f"not judged: {why}").about("clients")]
+        findings_ = [skipped(f"not judged: {why}").about("clients")]
     return Result(
         scenario=Scenario(name=name, file=file, description="", steps=()),
-        findings=tuple(found),
+        findings=tuple(findings_),
         took=max(round(replay.elapsed / replay.speed), 0),
         expected=expected,
     )

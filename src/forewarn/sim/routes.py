@@ -185,8 +185,8 @@ def _approvals(stage: SimServer, refusals: list[str] | tuple[()]) -> dict[str, A
 
 
 def _terminate_notice(reader: Reader, vm: str) -> Micros:
-    found = reader.get(Vm, vm)
-    scope = None if found is None else reader.get(Scope, found.scope)
+    vm_stored = reader.get(Vm, vm)
+    scope = None if vm_stored is None else reader.get(Scope, vm_stored.scope)
     return (scope and scope.terminate_notice) or TERMINATE_NOTICE
 
 
@@ -203,8 +203,8 @@ def _operation_of(reader: Reader, name: str) -> str:
 
 
 def _there(reader: Reader, vm: str) -> None:
-    found = reader.get(Vm, vm)
-    if found is None or found.state is VmState.DELETED:
+    vm_stored = reader.get(Vm, vm)
+    if vm_stored is None or vm_stored.state is VmState.DELETED:
         raise NotFoundError(
             f"VM {vm!r} does not exist",
             hint="Run `forewarn sim vm list` to list the VMs; names are case-sensitive.",
@@ -238,7 +238,7 @@ def _vms(sim: APIRouter, simulator: Simulated) -> None:
 
 async def _vm_list(simulator: Simulated) -> dict[str, Any]:
     stage, addresses = simulator.stage, simulator.addresses()
-    found = await stage.gateway.read(in_order)
+    vms = await stage.gateway.read(in_order)
     return {
         "vms": [
             {
@@ -249,7 +249,7 @@ async def _vm_list(simulator: Simulated) -> dict[str, Any]:
                 "scope": vm.scope,
                 "withheld": vm.name in stage.withheld.vms,
             }
-            for vm in found
+            for vm in vms
         ]
     }
 
@@ -289,7 +289,7 @@ def _fault_list(stage: SimServer) -> dict[str, Any]:
                 "faults": each.steps,
                 "loop": each.playbook.loops,
                 "played": each.played,
-                "over": each.is_over,
+                "over": each.has_ended,
             }
             for each in stage.faults.listing()
         ]
@@ -302,17 +302,17 @@ def _journal(sim: APIRouter, simulator: Simulated) -> None:
         query: Annotated[bodies.JournalQuery, Query()], gateway: Desk
     ) -> Response:
         """List the requests in the journal, the oldest first, with their answers."""
-        kept = simulator.stage.journal
-        found = kept.find(
+        journal_ = simulator.stage.journal
+        entries = journal_.find(
             vm=query.vm or None,
             method=query.method.upper() or None,
             event_id=query.event or None,
             since=query.after,
             deviating=query.deviating,
         )
-        if query.vm and not found and not query.after:
+        if query.vm and not entries and not query.after:
             # A VM that was removed may have sent requests before.
             await gateway.read(lambda reader: _there(reader, query.vm))
-        page = found[: query.limit]
-        rest = page[-1].number if len(found) > query.limit else kept.last
+        page = entries[: query.limit]
+        rest = page[-1].number if len(entries) > query.limit else journal_.last
         return answer({"requests": [each.members() for each in page], "next": rest})

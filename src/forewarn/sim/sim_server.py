@@ -335,9 +335,9 @@ class SimServer:
     # Helpers
 
     def _operation(self, operation_id: str) -> Operation:
-        found = self.engine.read(lambda reader: reader.get(Operation, operation_id))
-        assert found is not None, "a simulation keeps its operations"
-        return found
+        operation = self.engine.read(lambda reader: reader.get(Operation, operation_id))
+        assert operation is not None, "a simulation keeps its operations"
+        return operation
 
     def _order(self, decide: Callable[[Work], T]) -> T:
         result = self.engine.plane.order(SIMULATOR, decide, now=self.engine.now)

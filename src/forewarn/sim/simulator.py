@@ -227,8 +227,8 @@ class Simulator:
         stage = self.stage
         if self._app is not None:
             self._app.state.gateway = stage.gateway
-        for told in self.on_stage:
-            told(stage)
+        for listener in self.on_stage:
+            listener(stage)
         self._told.clear()
         failed = await self._listen()
         for name, address in self._positions.vacant():
@@ -332,8 +332,8 @@ class Simulator:
     def _published(self, publication: Publication) -> None:
         if publication.guests or publication.guests_gone:
             self._has_news.set()
-        for told in self.on_publish:
-            told(publication)
+        for listener in self.on_publish:
+            listener(publication)
 
     async def _keep(self) -> None:
         """Follow changes of the fleet by files and verbs."""
@@ -360,8 +360,8 @@ class Simulator:
         return failed
 
     def _tell_served(self, name: str, address: Address) -> None:
-        for told in self.on_served:
-            told(name, address)
+        for listener in self.on_served:
+            listener(name, address)
 
     def _is_ours(self, address: Address) -> bool:
         """Return whether an address is that of the operator API, now or later."""

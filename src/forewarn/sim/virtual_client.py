@@ -11,7 +11,7 @@ from forewarn.metadata.endpoint import Hold
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.sim.engine import EngineControlGateway, World
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.sim_server import SimServer
 
 _PATH = "/metadata/scheduledevents"
@@ -72,7 +72,7 @@ class VirtualClient:
         requests = [{"EventId": event_id} for event_id in approved]
         body = json.dumps({"StartRequests": requests}).encode() if approved else b""
         self._stage.journal.add(
-            Seen(
+            JournalEntry(
                 number=self._stage.journal.last + 1,
                 at=self._stage.engine.now,
                 vm=self.name,

@@ -44,8 +44,8 @@ def in_order(reader: Reader) -> list[Vm]:
 
 def named(reader: Reader, names: Iterable[str]) -> list[Vm]:
     """Return the VMs with some names that exist, in natural order."""
-    found = (reader.get(Vm, name) for name in {*names})
-    return sorted((vm for vm in found if vm is not None), key=_counted)
+    vms = (reader.get(Vm, name) for name in {*names})
+    return sorted((vm for vm in vms if vm is not None), key=_counted)
 
 
 def _counted(vm: Vm) -> list[tuple[int, str]]:

@@ -10,20 +10,20 @@ Modules are imported on first use, because pytest loads the plugin in every run.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from forewarn.sim.journal import Seen
+    from forewarn.sim.journal import JournalEntry
     from forewarn.testing.kit.event import Approved, Event
     from forewarn.testing.kit.failure_report import NotSeenError
     from forewarn.testing.kit.vm import Vm
     from forewarn.testing.kit.world import ScheduledEvents
 
-__all__ = ["Approved", "Event", "NotSeenError", "ScheduledEvents", "Seen", "Vm"]
+__all__ = ["Approved", "Event", "JournalEntry", "NotSeenError", "ScheduledEvents", "Vm"]
 
 _HOMES = {
     "Approved": "forewarn.testing.kit.event",
     "Event": "forewarn.testing.kit.event",
     "NotSeenError": "forewarn.testing.kit.failure_report",
     "ScheduledEvents": "forewarn.testing.kit.world",
-    "Seen": "forewarn.sim.journal",
+    "JournalEntry": "forewarn.sim.journal",
     "Vm": "forewarn.testing.kit.vm",
 }
 

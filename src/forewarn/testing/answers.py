@@ -70,16 +70,15 @@ class How(enum.Enum):
 class BrokenAnswerError(ConnectionError):
     """An answer began but is not a complete HTTP answer."""
 
-    def __init__(self, how: How, what: str, *, quoted: bytes | None = None) -> None:
+    def __init__(self, how: How, message: str, *, quoted: bytes | None = None) -> None:
         """Store the defect and its description; `quoted`: the wrong bytes."""
-        said = what
         if quoted is not None:
             shown = repr(quoted[:_QUOTED_BYTES])
             more = len(quoted) > _QUOTED_BYTES
-            said += f": {shown}" + (f"… ({len(quoted)} bytes)" if more else "")
-        super().__init__(said)
+            message += f": {shown}" + (f"… ({len(quoted)} bytes)" if more else "")
+        super().__init__(message)
         self.how = how
-        self.what = what
+        self.what = message
         self.received = b""
         """The first bytes of the answer."""
 
@@ -181,9 +180,9 @@ class Reader:
         wanted = "" if self._length is None else f" of {self._length}"
         return f"after {len(self._body)}{wanted} bytes of its body"
 
-    def broken(self, how: How, what: str) -> BrokenAnswerError:
+    def broken(self, how: How, message: str) -> BrokenAnswerError:
         """Return an error with the first bytes of the answer."""
-        error = BrokenAnswerError(how, what)
+        error = BrokenAnswerError(how, message)
         error.received = bytes(self._received)
         return error
 
@@ -208,12 +207,12 @@ class Reader:
         line = self._take_line()
         if line is None:
             return False
-        found = _STATUS_LINE.fullmatch(_bare(line))
-        if found is None:
+        match = _STATUS_LINE.fullmatch(_bare(line))
+        if match is None:
             raise NotHttpError(f"no HTTP answer: {line[:_QUOTED_BYTES]}")
-        self._is_old = found[1] == b"0"
-        self._status = int(found[2])
-        self._reason = (found[3] or b"").decode("latin-1").strip()
+        self._is_old = match[1] == b"0"
+        self._status = int(match[2])
+        self._reason = (match[3] or b"").decode("latin-1").strip()
         self._headers.clear()
         self._step = self._take_header
         return True
@@ -235,18 +234,18 @@ class Reader:
             )
         bare = _bare(line)
         is_folded = bare[:1] in b" \t" and bool(to)
-        found = _HEADER.fullmatch(bare)
-        if (found is None and not is_folded) or _DANGEROUS.search(bare):
+        match = _HEADER.fullmatch(bare)
+        if (match is None and not is_folded) or _DANGEROUS.search(bare):
             raise BrokenAnswerError(
                 How.MALFORMED, "a line of its head is not a header", quoted=line
             )
-        if found is None or is_folded:
+        if match is None or is_folded:
             name, value = to.pop()
             folded = bare.decode("latin-1").strip(" \t")
             to.append((name, f"{value} {folded}"))
             return
-        value = found[2].decode("latin-1").strip(" \t")
-        to.append((found[1].decode("ascii"), value))
+        value = match[2].decode("latin-1").strip(" \t")
+        to.append((match[1].decode("ascii"), value))
 
     def _end_head(self) -> None:
         if self._status >= _FINAL:
@@ -346,12 +345,12 @@ class Reader:
         self._chunk_line_bytes += size
         line = bytes(self._buffer[:size])
         del self._buffer[:size]
-        found = _CHUNK.fullmatch(line)
-        if found is None:
+        match = _CHUNK.fullmatch(line)
+        if match is None:
             raise BrokenAnswerError(
                 How.MALFORMED, "the size of a chunk is invalid", quoted=line
             )
-        digits = found[1].lstrip(b"0") or b"0"
+        digits = match[1].lstrip(b"0") or b"0"
         if len(digits) > _DIGITS_MAX:
             raise BrokenAnswerError(
                 How.TOO_LONG,
@@ -396,9 +395,9 @@ class Reader:
 
     def _finish(self, *, keeps: bool) -> None:
         options = ",".join(self._values("connection")).lower().split(",")
-        said = {option.strip(" \t") for option in options}
-        lasts = "keep-alive" in said if self._is_old else True
-        self.keeps = keeps and lasts and "close" not in said
+        tokens = {option.strip(" \t") for option in options}
+        lasts = "keep-alive" in tokens if self._is_old else True
+        self.keeps = keeps and lasts and "close" not in tokens
         self.answer = Answer(
             status=self._status,
             headers=tuple(self._headers),

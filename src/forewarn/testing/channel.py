@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.listening import StartError
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.failure_report import NotSeenError
 from forewarn.testing.kit.vm import Vm
@@ -25,7 +25,7 @@ from forewarn.wording import operators
 
 WORLDS_MAX = 1_000
 """Maximum number of open worlds in one channel. A program that exceeds it probably
-closes no world."""
+never closes a world."""
 
 REPLACED = (
     "This expectation belongs to the previous world, which is now closed. "
@@ -56,17 +56,17 @@ class Worlds:
         """
         if len(self._worlds.keys() - {message.world}) >= WORLDS_MAX:
             raise MessageError(f"{WORLDS_MAX} worlds are open", hint="Close some.")
-        given = message.given(*WORLD)
+        settings = message.given(*WORLD)
         for key in ("fleet", "faults"):
-            text = given.get(key)
-            # A text with several lines is the content of a file.
+            text = settings.get(key)
+            # A string with several lines is the content of a file.
             if isinstance(text, str) and text.endswith(".toml") and "\n" not in text:
-                given[key] = Path(text)
-        world = ScheduledEvents(**given)
-        before = self._worlds.pop(message.world, None)
-        if before is not None:
+                settings[key] = Path(text)
+        world = ScheduledEvents(**settings)
+        previous = self._worlds.pop(message.world, None)
+        if previous is not None:
             try:
-                before.close()
+                previous.close()
             except BaseException as error:
                 world.close(judge=False)
                 if isinstance(error, NotSeenError):
@@ -135,11 +135,11 @@ def _events(events: list[Event]) -> Json:
     return {"events": [_event(each)["event"] for each in events]}
 
 
-def _requests(found: list[Seen]) -> Json:
-    return {"requests": [seen.members() for seen in found]}
+def _requests(requests: list[JournalEntry]) -> Json:
+    return {"requests": [request.members() for request in requests]}
 
 
-def _nothing(_found: object) -> Json:
+def _nothing(_result: object) -> Json:
     return {}
 
 
@@ -153,8 +153,8 @@ def _of_event(act: Callable[[Event, Message], Json | None]) -> Run:
 
     def run(worlds: Worlds, message: Message) -> Json:
         event = worlds.of(message).event(message.needed("event"))
-        said = act(event, message) or {}
-        return {**_event(event), **said}
+        members = act(event, message) or {}
+        return {**_event(event), **members}
 
     return run
 
@@ -202,11 +202,11 @@ def _one_or_several(
 
     def act(world: ScheduledEvents, message: Message) -> Json:
         message.check_one_of("vm", "vms")
-        given = message.given(*keys, needs=needs)
+        arguments = message.given(*keys, needs=needs)
         if message.has("vm"):
-            return _event(getattr(world.vm(message.needed("vm")), name)(**given))
+            return _event(getattr(world.vm(message.needed("vm")), name)(**arguments))
         return _events(
-            getattr(world, several)(message.value("vms", TEXTS) or (), **given)
+            getattr(world, several)(message.value("vms", TEXTS) or (), **arguments)
         )
 
     return Verb(keys=("vm", "vms", *keys), run=_of_world(act))
@@ -227,37 +227,39 @@ def _close(worlds: Worlds, message: Message) -> Json:
 
 def _maintain(world: ScheduledEvents, message: Message) -> Json:
     message.check_one_of("vm", "hosts")
-    said = message.given("impact", *EVENT_OPTIONS, needs=("impact",))
+    arguments = message.given("impact", *EVENT_OPTIONS, needs=("impact",))
     if message.has("vm"):
-        return _event(world.vm(message.needed("vm")).maintain(**said))
-    if "notice" in said:
+        return _event(world.vm(message.needed("vm")).maintain(**arguments))
+    if "notice" in arguments:
         raise MessageError("'notice' needs 'vm': hosts get the notice of the rules")
     return _events(
-        world.maintain(message.value("hosts") or (), **said, **message.given("at_once"))
+        world.maintain(
+            message.value("hosts") or (), **arguments, **message.given("at_once")
+        )
     )
 
 
 def _order(world: ScheduledEvents, message: Message) -> Json:
-    said = message.given("verb", "arguments", needs=("verb",))
-    return _events(world.order(message.value("targets") or (), **said))
+    request = message.given("verb", "arguments", needs=("verb",))
+    return _events(world.order(message.value("targets") or (), **request))
 
 
 def _wait_for_approval(event: Event, message: Message) -> Json:
-    found = event.wait_for_approval(**message.given("timeout"))
-    return {"by": found.by, "after_seconds": found.after.total_seconds()}
+    approval = event.wait_for_approval(**message.given("timeout"))
+    return {"by": approval.by, "after_seconds": approval.after.total_seconds()}
 
 
 def _wait_for_requests(world: ScheduledEvents, message: Message) -> Json:
-    whom = world.vm(message.needed("vm")) if message.has("vm") else world
-    return _requests(whom.wait_for_requests(**message.given("count", "timeout")))
+    target = world.vm(message.needed("vm")) if message.has("vm") else world
+    return _requests(target.wait_for_requests(**message.given("count", "timeout")))
 
 
 def _journal(world: ScheduledEvents, message: Message) -> Json:
-    found = (
+    requests = (
         world.vm(message.needed("vm")).requests if message.has("vm") else world.journal
     )
     since = message.value("since") or 0
-    return _requests([seen for seen in found if seen.number > since])
+    return _requests([request for request in requests if request.number > since])
 
 
 def _names(world: ScheduledEvents, message: Message) -> list[str]:
@@ -281,7 +283,7 @@ VERBS: Mapping[str, Verb] = {
     "remove_vm": Verb(
         keys=("vm",), run=_of_world(lambda w, m: w.remove_vm(m.needed("vm")))
     ),
-    "document": _the_vm("document", answer=lambda found: {"document": found}),
+    "document": _the_vm("document", answer=lambda document: {"document": document}),
     "reboot": _the_vm("reboot", *EVENT_OPTIONS),
     "redeploy": _the_vm("redeploy", *EVENT_OPTIONS),
     "freeze": _the_vm("freeze", *EVENT_OPTIONS),
@@ -381,26 +383,26 @@ def answer(worlds: Worlds, line: str) -> dict[str, Any]:
     try:
         message = Message.read(line)
         number = message.id
-        found: dict[str, Any] = {"ok": True, **_carry_out(worlds, message)}
+        reply: dict[str, Any] = {"ok": True, **_carry_out(worlds, message)}
     except ForewarnError as error:
-        found = {"ok": False, "kind": _kind(error), "error": operators.refusal(error)}
+        reply = {"ok": False, "kind": _kind(error), "error": operators.refusal(error)}
         if error.hint:
-            found["hint"] = error.hint
+            reply["hint"] = error.hint
     except OSError as error:
-        found = {"ok": False, "kind": "machine", "error": str(error)}
+        reply = {"ok": False, "kind": "machine", "error": str(error)}
         if notes := getattr(error, "__notes__", []):
-            found["hint"] = " ".join(notes).removeprefix("hint: ")
+            reply["hint"] = " ".join(notes).removeprefix("hint: ")
     except Exception as error:
         # The last resort: the other worlds of the channel must stay open.
         logger.exception("could not answer a line because of a bug in forewarn")
-        found = {
+        reply = {
             "ok": False,
             "kind": "bug",
             "error": f"this is a bug in forewarn: {error!r}",
         }
     if number is not None:
-        found["id"] = number
-    return found
+        reply["id"] = number
+    return reply
 
 
 def _carry_out(worlds: Worlds, message: Message) -> dict[str, Any]:

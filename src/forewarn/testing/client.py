@@ -129,7 +129,7 @@ class Wire:
             reader.feed(rest)
         return reader
 
-    def hear(self, reader: Reader, *, seconds: float) -> bool:
+    def receive_more(self, reader: Reader, *, seconds: float) -> bool:
         """Receive the next bytes; return whether any came in time.
 
         Raises OSError.
@@ -163,7 +163,7 @@ class Wire:
                 has_begun = True
                 ends = CLOCK.monotonic() + self._answer_seconds
             left = min(ends, self._ends) - CLOCK.monotonic()
-            if left <= 0 or not self.hear(reader, seconds=left):
+            if left <= 0 or not self.receive_more(reader, seconds=left):
                 if not reader.has_begun:
                     raise TimeoutError(f"no answer in {seconds:g} s")
                 took = self._answer_seconds
@@ -328,16 +328,16 @@ class HttpClient:
         self, once: Callable[[], T], answers: Callable[[T], Iterable[Answer]]
     ) -> T:
         """Repeat `once`, with pauses, until none of its answers is 429."""
-        found, pause = once(), self._pause
+        result, pause = once(), self._pause
         for _ in range(PATIENCE):
             is_limited = any(
-                each.status == HTTPStatus.TOO_MANY_REQUESTS for each in answers(found)
+                each.status == HTTPStatus.TOO_MANY_REQUESTS for each in answers(result)
             )
             if pause is None or not is_limited:
                 break
             pause(PAUSE_SECONDS)
-            found = once()
-        return found
+            result = once()
+        return result
 
     def _exchange(self, wire: Wire, sent: Sent) -> Answer:
         data = self._head(sent) + framed(sent.headers, sent.body)
@@ -371,14 +371,14 @@ class HttpClient:
                     and reader.answer is None
                     and HTTPStatus.CONTINUE not in reader.interims
                 ):
-                    came = wire.hear(reader, seconds=ends - CLOCK.monotonic())
+                    came = wire.receive_more(reader, seconds=ends - CLOCK.monotonic())
                 goes_on = HTTPStatus.CONTINUE in reader.interims
                 if goes_on or not reader.has_begun:
                     # Without a 100, the client may send the body after a while.
                     wire.send(body, seconds=self._begin_seconds)
                 return goes_on, self._receive(wire, reader)
 
-        return self._patiently(once, lambda found: found[1:])
+        return self._patiently(once, lambda answers_: answers_[1:])
 
     def ask_in_turn(
         self, requests: Sequence[Sent]
@@ -398,7 +398,7 @@ class HttpClient:
                 return tuple(answers), error
             return tuple(answers), None
 
-        return self._patiently(once, lambda found: found[0])
+        return self._patiently(once, lambda answers_: answers_[0])
 
     def connect(self) -> Socket:
         """Open a connection for one exchange; raises OSError."""

@@ -28,8 +28,8 @@ LINE_MAX = 1 << 20
 VALUE_SHOWN_MAX = 40
 """Maximum length of a wrong value in an answer, in characters: enough to recognize it."""
 
-TEXT = Form(is_text, "a text")
-TEXTS = Form(is_names, "a list of texts")
+TEXT = Form(is_text, "a string")
+TEXTS = Form(is_names, "a list of strings")
 FLAG = Form(is_switch, "true or false")
 NUMBER = Form(is_whole, "a whole number")
 LENGTH = Form(
@@ -44,7 +44,7 @@ FORMS: Mapping[str, Form] = {
     **dict.fromkeys(("ahead", "duration", "during", "notice"), LENGTH),
     **dict.fromkeys(("timeout", "within"), LENGTH),
     "arguments": Form(lambda value: isinstance(value, dict), "an object"),
-    "faults": Form(is_fault, "a text"),
+    "faults": Form(is_fault, "a string"),
     "settings": Form(is_texts, "an object of texts"),
     "speed": Form(is_number, "a number"),
 }
@@ -102,10 +102,10 @@ class Message:
 
     def check_one_of(self, *keys: str) -> None:
         """Raise MessageError for several keys that exclude each other."""
-        said = [key for key in keys if self.has(key)]
-        if len(said) > 1:
+        present = [key for key in keys if self.has(key)]
+        if len(present) > 1:
             raise MessageError(
-                f"{self.verb} takes {said[0]!r} or {said[1]!r}, not both"
+                f"{self.verb} takes {present[0]!r} or {present[1]!r}, not both"
             )
 
     def value(self, key: str, form: Form | None = None) -> Any:

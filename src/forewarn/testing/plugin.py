@@ -153,12 +153,12 @@ def _wanted(request: pytest.FixtureRequest) -> dict[str, Any]:
 def _marked(item: pytest.Item) -> dict[str, Any]:
     wanted: dict[str, Any] = {}
     for mark in item.iter_markers(MARK):
-        said = dict(mark.kwargs)
-        if len(mark.args) > 1 or (mark.args and "vms" in said):
+        arguments = dict(mark.kwargs)
+        if len(mark.args) > 1 or (mark.args and "vms" in arguments):
             _fail(f"the mark {MARK} takes names such as vms=5; only vms needs no name")
         if mark.args:
-            said["vms"] = mark.args[0]
-        wanted = {**said, **wanted}
+            arguments["vms"] = mark.args[0]
+        wanted = {**arguments, **wanted}
     return wanted
 
 

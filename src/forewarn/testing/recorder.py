@@ -240,12 +240,12 @@ class Recorder:
         self._monotonic = clock.monotonic()
         self._at: Micros = 0
         self._etag: str | None = None
-        self._tagged: Answer | None = None
-        """The last answer with an ETag."""
-        self._trusts_tags = True
+        self._last_with_etag: Answer | None = None
+        """The last answer that had an ETag."""
+        self._trusts_etags = True
         self._last: Outcome | None = None
-        self._same = 0
-        self._same_at: Micros = 0
+        self._repeats = 0
+        self._last_repeat_at: Micros = 0
         self._line_at: Micros = 0
         self.polls = 0
         self.different = 0
@@ -269,28 +269,28 @@ class Recorder:
         self.answers += isinstance(outcome, Answer)
         moment = None
         if is_unchanged(outcome) and self._etag is not None:
-            self._count(at)
+            self._count_repeat(at)
         else:
-            moment = self._take(outcome, at=at, took=at - begins)
+            moment = self._record(outcome, at=at, took=at - begins)
         pause = max(self._poll - (at - begins), 0)
         return Polled(
             moment=moment,
             polls=self.polls,
-            pause_seconds=max(pause, _asked_to_wait(outcome)) / SECOND,
+            pause_seconds=max(pause, _retry_after(outcome)) / SECOND,
         )
 
     def end(self, why: str) -> None:
         """Write the last lines."""
-        self._write_same()
+        self._write_repeats()
         self._write(self._writer.end(self._pass_time(), why))
 
-    def _take(self, outcome: Outcome, *, at: Micros, took: Micros) -> Moment | None:
+    def _record(self, outcome: Outcome, *, at: Micros, took: Micros) -> Moment | None:
         if isinstance(outcome, Answer) and outcome.status == HTTPStatus.OK:
-            self._etag = self._tag(outcome)
+            self._etag = self._etag_to_send(outcome)
         if outcome == self._last:
-            self._count(at)
+            self._count_repeat(at)
             return None
-        self._write_same()
+        self._write_repeats()
         self._last = outcome
         if not isinstance(outcome, Answer) or outcome.status != HTTPStatus.OK:
             # Request the full document next time, even if it has not changed.
@@ -302,30 +302,30 @@ class Recorder:
         self._line_at = at
         return moment
 
-    def _tag(self, answer: Answer) -> str | None:
+    def _etag_to_send(self, answer: Answer) -> str | None:
         """Return the ETag for the next request, if ETags can be trusted.
 
         If an endpoint has used one ETag for two contents, its 304 has no clear meaning.
         """
         etag = answer.header("etag")
-        before = self._tagged
-        if before is not None and etag == before.header("etag"):
-            self._trusts_tags = self._trusts_tags and answer.body == before.body
+        last = self._last_with_etag
+        if last is not None and etag == last.header("etag"):
+            self._trusts_etags = self._trusts_etags and answer.body == last.body
         if etag is not None:
-            self._tagged = answer
-        return etag if self._trusts_tags else None
+            self._last_with_etag = answer
+        return etag if self._trusts_etags else None
 
-    def _count(self, at: Micros) -> None:
-        self._same += 1
-        self._same_at = at
+    def _count_repeat(self, at: Micros) -> None:
+        self._repeats += 1
+        self._last_repeat_at = at
         if at - self._line_at >= HEARTBEAT:
-            self._write_same()
+            self._write_repeats()
 
-    def _write_same(self) -> None:
-        if self._same:
-            self._write(self._writer.same(self._same_at, self._same))
-            self._line_at = self._same_at
-            self._same = 0
+    def _write_repeats(self) -> None:
+        if self._repeats:
+            self._write(self._writer.same(self._last_repeat_at, self._repeats))
+            self._line_at = self._last_repeat_at
+            self._repeats = 0
 
     def _pass_time(self) -> Micros:
         """Return the time since the start, which never goes back.
@@ -343,9 +343,9 @@ class Recorder:
         return self._at
 
 
-def _asked_to_wait(outcome: Outcome) -> Micros:
+def _retry_after(outcome: Outcome) -> Micros:
     """Return the wait that Retry-After demands."""
     if not isinstance(outcome, Answer):
         return 0
-    found = _DELAY.fullmatch(outcome.header("retry-after") or "")
-    return min(int(found[1]) * SECOND, RETRY_AFTER_MAX) if found else 0
+    delay = _DELAY.fullmatch(outcome.header("retry-after") or "")
+    return min(int(delay[1]) * SECOND, RETRY_AFTER_MAX) if delay else 0

@@ -7,10 +7,10 @@ from forewarn.texts import count
 from forewarn.wording import holds
 
 
-def hosts(found: NoCommonWindow, number: int, tenants: Sequence[str]) -> str:
+def hosts(blocker: NoCommonWindow, number: int, tenants: Sequence[str]) -> str:
     """Return that hosts of a plan would wait without end, with the tenants."""
     of = f" (tenants: {', '.join(tenants)})" if tenants else ""
-    return f"{count(number, 'host')} would never begin: {holds.hold(found)}{of}"
+    return f"{count(number, 'host')} would never begin: {holds.hold(blocker)}{of}"
 
 
 def before_start(scope: str, lines: Sequence[str]) -> str:

@@ -21,11 +21,11 @@ def figures(sums: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
         yield "Moves", spread
     if started := sums["started"]:
-        given, used = (
+        notice_given, used = (
             duration(sums[f"notice_{word}_seconds"] / started)
             for word in ("given", "used")
         )
-        yield "Notice", f"{given} given on average, {used} used"
+        yield "Notice", f"{notice_given} given on average, {used} used"
     early = sums["approvals_early"]
     share = f", {early:,} before NotBefore" if early else ""
     events = count(sums["events"], "event")

@@ -12,92 +12,92 @@ from forewarn.texts import count
 _RESOURCES = {"places": "VMs", "vcpu": "vCPUs", "memory": "MiB of memory"}
 
 
-def bound(found: Bound) -> str:
+def bound(bound_: Bound) -> str:
     """Return what a bound says: `rack r7: 1 host at once`."""
-    match found.kind:
+    match bound_.kind:
         case LimitKind.IN_FLIGHT:
-            return f"in_flight: {_at_once(found)}, for {count(found.count, 'host')}"
+            return f"in_flight: {_at_once(bound_)}, for {count(bound_.count, 'host')}"
         case LimitKind.UNAVAILABLE:
-            return f"unavailable: {_at_once(found)}, for {count(found.count, 'host')}"
+            return f"unavailable: {_at_once(bound_)}, for {count(bound_.count, 'host')}"
         case LimitKind.GROUP:
-            return (
-                f"{_group(found)}: {_at_once(found)}, for {count(found.count, 'host')}"
-            )
+            return f"{_group(bound_)}: {_at_once(bound_)}, for {count(bound_.count, 'host')}"
         case LimitKind.ROOM:
-            where = _pool(found.subject)
+            where = _pool(bound_.subject)
             return (
-                f"{where} has capacity to empty {_at_once(found)}, "
-                f"for {count(found.count, 'host')}"
+                f"{where} has capacity to empty {_at_once(bound_)}, "
+                f"for {count(bound_.count, 'host')}"
             )
         case LimitKind.TENANT_VMS:
             return (
-                f"tenant {found.subject}: {found.at_once:,} of its {found.count:,} VMs "
+                f"tenant {bound_.subject}: {bound_.at_once:,} of its {bound_.count:,} VMs "
                 "at once"
             )
         case LimitKind.FAULT_DOMAINS:
-            return f"scope {found.subject}: {found.count:,} fault domains"
+            return f"scope {bound_.subject}: {bound_.count:,} fault domains"
         case LimitKind.MIGRATIONS:
             return (
-                f"scope {found.subject}: VMs on {count(found.count, 'host')}, and one of them "
+                f"scope {bound_.subject}: VMs on {count(bound_.count, 'host')}, and one of them "
                 "migrates at a time"
             )
 
 
-def refusal(found: Refusal) -> str:
+def refusal(refusal_: Refusal) -> str:
     """Return why a host cannot be done, with the numbers."""
-    noun = _RESOURCES.get(found.resource, "")
-    match found.reason:
+    noun = _RESOURCES.get(refusal_.resource, "")
+    match refusal_.reason:
         case Reason.DOWN:
             return "the host is down"
         case Reason.PINNED:
-            return f"{count(found.needed, 'VM')} cannot be moved (movable = false)"
+            return f"{count(refusal_.needed, 'VM')} cannot be moved (movable = false)"
         case Reason.UNABLE:
-            where = f"VM {found.subject}" if found.subject else "its VMs"
-            because = f": {found.said}" if found.said else ""
-            return f"the driver says that {found.impact} is not possible for {where}{because}"
+            where = f"VM {refusal_.subject}" if refusal_.subject else "its VMs"
+            because = f": {refusal_.said}" if refusal_.said else ""
+            return f"the driver says that {refusal_.impact} is not possible for {where}{because}"
         case Reason.SHARED_SCOPE:
             return (
-                f"scope {found.subject} has several fault domains on the host, so the "
+                f"scope {refusal_.subject} has several fault domains on the host, so the "
                 "work could not start"
             )
         case Reason.NO_ROOM:
             return (
-                f"the host has {found.needed:,} {noun} to move, and the other hosts of "
-                f"{_pool(found.subject)} have capacity for {found.free:,}"
+                f"the host has {refusal_.needed:,} {noun} to move, and the other hosts of "
+                f"{_pool(refusal_.subject)} have capacity for {refusal_.free:,}"
                 + (
-                    f", of which policy.reserve keeps {found.reserve:,}"
-                    if found.reserve
+                    f", of which policy.reserve keeps {refusal_.reserve:,}"
+                    if refusal_.reserve
                     else ""
                 )
             )
         case Reason.TOO_LARGE:
             return (
-                f"its largest VM needs {found.needed:,} {noun}, and no other host of "
-                f"{_pool(found.subject)} has more than {found.free:,}"
+                f"its largest VM needs {refusal_.needed:,} {noun}, and no other host of "
+                f"{_pool(refusal_.subject)} has more than {refusal_.free:,}"
             )
         case Reason.NO_TARGET:
-            return f"no other host of {_pool(found.subject)} has capacity of every kind"
+            return (
+                f"no other host of {_pool(refusal_.subject)} has capacity of every kind"
+            )
         case Reason.SCOPE_EVERYWHERE:
             return (
-                f"VMs of scope {found.subject} in fault domain {found.fault_domain} have "
+                f"VMs of scope {refusal_.subject} in fault domain {refusal_.fault_domain} have "
                 "no target: each host with capacity has another fault domain of the "
                 "scope or is in another zone"
             )
         case Reason.RACKS:
             return (
-                f"VMs of scope {found.subject} in fault domain {found.fault_domain} have "
+                f"VMs of scope {refusal_.subject} in fault domain {refusal_.fault_domain} have "
                 "no target: hosts with capacity are in racks with more VMs of the scope, "
                 "have another fault domain of it or are in another zone"
             )
         case Reason.NO_FIT:
             return (
-                f"{_pool(found.subject)} has enough free capacity in total, but its hosts "
+                f"{_pool(refusal_.subject)} has enough free capacity in total, but its hosts "
                 "cannot take the VMs one after the other"
             )
         case Reason.TENANT_VMS:
             return (
-                f"the host has {found.needed:,} VMs of tenant {found.subject}, and "
-                f"tenant_vms allows {found.free:,}"
+                f"the host has {refusal_.needed:,} VMs of tenant {refusal_.subject}, and "
+                f"tenant_vms allows {refusal_.free:,}"
             )
 
 
@@ -115,8 +115,8 @@ def limit_lines(limits: Limits, hosts: int, fleet_hosts: int) -> list[str]:
     lines += [group_line(limit) for limit in limits.groups]
     if limits.tenant_most:
         low, high = min(limits.tenant_most), max(limits.tenant_most)
-        told = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        lines.append(f"tenant_vms {limits.tenant_written}: {told} VMs of each tenant")
+        amount = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        lines.append(f"tenant_vms {limits.tenant_written}: {amount} VMs of each tenant")
     if limits.reserve.value:
         lines.append(
             f"policy.reserve {limits.reserve}: each pool keeps "
@@ -136,48 +136,48 @@ def limit_lines(limits: Limits, hosts: int, fleet_hosts: int) -> list[str]:
 
 def group_line(limit: GroupLimit) -> str:
     """Return the maximum of each group of a label."""
-    found = [most for most in limit.most if most >= 0]
-    if not found:
+    limits = [most for most in limit.most if most >= 0]
+    if not limits:
         return f"{limit.label} {limit.written}: no host has this label"
-    low, high = min(found), max(found)
-    told = count(low, "host") if low == high else f"{low:,} to {count(high, 'host')}"
-    return f"{limit.label} {limit.written}: {told} of each {limit.label}"
+    low, high = min(limits), max(limits)
+    amount = count(low, "host") if low == high else f"{low:,} to {count(high, 'host')}"
+    return f"{limit.label} {limit.written}: {amount} of each {limit.label}"
 
 
 def warnings(plan: CampaignPlan) -> list[str]:
     """Return what an operator should know before the start."""
-    found: list[str] = []
+    sentences: list[str] = []
     if plan.campaign.is_emergency:
         ignored = [*plan.campaign.ignored, "windows of tenants", "deferrals"]
-        found.append(f"it is an emergency: it does not keep to {listed(ignored)}")
+        sentences.append(f"it is an emergency: it does not keep to {listed(ignored)}")
     if not plan.campaign.windows:
-        found.append("there is no window: hosts would be announced at once")
+        sentences.append("there is no window: hosts would be announced at once")
     if not plan.campaign.expect.is_given:
-        found.append(
+        sentences.append(
             "the durations are assumed: set [campaign.expect] to those of your hosts"
         )
     if plan.limits.is_blocked:
-        found.append(
+        sentences.append(
             f"no host could begin now: unavailable allows {plan.limits.unavailable:,} "
             f"hosts, and {plan.limits.away:,} others are away"
         )
     if plan.untold:
-        found.append(
+        sentences.append(
             f"the driver does not know whether {plan.campaign.impact.value} is possible "
             f"on {count(plan.untold, 'host')}"
         )
     for part in plan.parts:
         places = listed([f"{label}={value}" for label, value in part.blackout.places])
-        found.append(
+        sentences.append(
             f"blackout {part.blackout.time.name} of {places} stops "
             f"{len(part.hosts):,} of {count(len(plan.hosts), 'host')}"
         )
-    found += [
+    sentences += [
         f"no host has the label {limit.label} of [[campaign.budget.by]]"
         for limit in plan.limits.groups
         if all(most < 0 for most in limit.most)
     ]
-    return found
+    return sentences
 
 
 def held(name: str, hosts: int) -> str:
@@ -189,26 +189,26 @@ def not_simulated(
     *, operations: int, campaigns: Sequence[str], is_braked: bool, checks: int
 ) -> list[str]:
     """Return what a simulation leaves out that the service has now."""
-    found: list[str] = []
+    sentences: list[str] = []
     if campaigns:
-        found.append(f"other campaigns are not simulated: {listed(campaigns)}")
+        sentences.append(f"other campaigns are not simulated: {listed(campaigns)}")
     if operations:
-        found.append(
+        sentences.append(
             f"{operations:,} open operations are not simulated: they count as ended"
         )
     if is_braked:
-        found.append("the brake is on, and the simulation ignores it")
+        sentences.append("the brake is on, and the simulation ignores it")
     if checks:
-        found.append("checks are not simulated: each passes")
-    return found
+        sentences.append("checks are not simulated: each passes")
+    return sentences
 
 
-def _group(found: Bound) -> str:
-    return f"{found.label} {found.subject}"
+def _group(bound_: Bound) -> str:
+    return f"{bound_.label} {bound_.subject}"
 
 
-def _at_once(found: Bound) -> str:
-    return f"{count(found.at_once, 'host')} at once"
+def _at_once(bound_: Bound) -> str:
+    return f"{count(bound_.at_once, 'host')} at once"
 
 
 def _pool(name: str) -> str:

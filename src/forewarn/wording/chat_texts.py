@@ -15,7 +15,7 @@ from forewarn.store.records import EventChange
 from forewarn.wording import campaign_figures, notices
 
 NAMES_SHOWN = 10
-"""Maximum VMs that a text names; an event may have hundreds."""
+"""Maximum VMs that a string names; an event may have hundreds."""
 
 _ERRORS = frozenset({NoticeKind.CAMPAIGN_HALTED, NoticeKind.BRAKE_ON})
 _WARNINGS = frozenset({NoticeKind.APPROVAL_NEEDED, NoticeKind.CAMPAIGN_PAUSED})
@@ -51,19 +51,22 @@ def notice_text(notice: Notice, figures: Mapping[str, Any] | None = None) -> Cha
 
 
 def _facts(notice: Notice) -> list[tuple[str, str]]:
-    found = notice.campaign
-    if found is None:
+    campaign = notice.campaign
+    if campaign is None:
         return []
     facts = [
-        ("Campaign", f"{found.name} ({found.campaign_id})"),
-        ("Reason", found.reason),
-        ("Stage", f"{found.stage} of {found.stages}"),
-        ("Hosts", f"{found.done:,} of {found.hosts:,} done"),
+        ("Campaign", f"{campaign.name} ({campaign.campaign_id})"),
+        ("Reason", campaign.reason),
+        ("Stage", f"{campaign.stage} of {campaign.stages}"),
+        ("Hosts", f"{campaign.done:,} of {campaign.hosts:,} done"),
     ]
-    if found.failed_hosts:
-        facts.append(("Failed", listed(found.failed_hosts, NAMES_SHOWN)))
-    if found.ended:
-        started, ended = format_instant(found.created), format_instant(found.ended)
+    if campaign.failed_hosts:
+        facts.append(("Failed", listed(campaign.failed_hosts, NAMES_SHOWN)))
+    if campaign.ended:
+        started, ended = (
+            format_instant(campaign.created),
+            format_instant(campaign.ended),
+        )
         facts.append(("Time", f"{started} to {ended}"))
     return facts
 

@@ -109,10 +109,10 @@ def with_operations(standing: str, count: int) -> str:
     return f"{standing}; {which} it"
 
 
-def shared_host(found: SharedHost) -> str:
+def shared_host(host_: SharedHost) -> str:
     """Return a sentence: a host has several fault domains of a scope, and the remedy."""
     return (
-        f"{operators.shared_host(found)}: run `forewarn maintain {found.host} --impact "
+        f"{operators.shared_host(host_)}: run `forewarn maintain {host_.host} --impact "
         "live-migrate`, or redeploy one of the VMs"
     )
 

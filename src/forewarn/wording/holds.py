@@ -35,53 +35,53 @@ def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
                 )
             return f"the maintenance window of scope {blocker.scope} opens at {opens}"
         case Deferred():
-            what = f"VM {blocker.vm}" if blocker.vm else f"scope {blocker.scope}"
+            subject = f"VM {blocker.vm}" if blocker.vm else f"scope {blocker.scope}"
             until = format_instant(cut_to_second(blocker.until))
-            return f"tenant {blocker.tenant} has deferred {what} until {until}"
+            return f"tenant {blocker.tenant} has deferred {subject} until {until}"
         case NoCommonWindow():
             return _apart(blocker)
 
 
-def _apart(found: NoCommonWindow) -> str:
-    within = describe_duration(found.within)
-    named = f"the maintenance windows of scopes {listed(found.scopes)} are not open together"
-    if found.by_platform:
+def _apart(blocker: NoCommonWindow) -> str:
+    within = describe_duration(blocker.within)
+    named = f"the maintenance windows of scopes {listed(blocker.scopes)} are not open together"
+    if blocker.by_platform:
         return f"{named} with the times of the platform within {within}"
-    if found.campaign:
-        return f"{named} with those of campaign {found.campaign} within {within}"
+    if blocker.campaign:
+        return f"{named} with those of campaign {blocker.campaign} within {within}"
     return f"{named} within {within}"
 
 
 def withdrawn(
-    found: WithdrawnByBrake | WithdrawnForBlackout | Postponed | VmArrived,
+    cause: WithdrawnByBrake | WithdrawnForBlackout | Postponed | VmArrived,
 ) -> str:
     """Return why announced work was withdrawn without impact."""
-    match found:
+    match cause:
         case WithdrawnByBrake():
             again = (
-                f"; {found.successor} is announced after it" if found.successor else ""
+                f"; {cause.successor} is announced after it" if cause.successor else ""
             )
             return f"withdrawn by the brake{again}"
         case WithdrawnForBlackout():
             again = (
-                f"; {found.successor} is announced after it" if found.successor else ""
+                f"; {cause.successor} is announced after it" if cause.successor else ""
             )
-            return f"withdrawn for blackout {found.blackout}{again}"
+            return f"withdrawn for blackout {cause.blackout}{again}"
         case Postponed():
-            until = format_instant(cut_to_second(found.until))
-            return f"deferred until {until} by {found.by.text}"
+            until = format_instant(cut_to_second(cause.until))
+            return f"deferred until {until} by {cause.by.text}"
         case VmArrived():
             instead = (
-                f"; {found.successor} is announced instead" if found.successor else ""
+                f"; {cause.successor} is announced instead" if cause.successor else ""
             )
-            return f"vm {found.vm} came to the host without a notice{instead}"
+            return f"vm {cause.vm} came to the host without a notice{instead}"
 
 
-def brake(found: BrakeOn) -> str:
+def brake(brake_: BrakeOn) -> str:
     """Return why the brake is on, and what takes it off."""
-    parts = [losses(found.losses)] if found.losses is not None else []
-    if found.reason:
-        parts.append(f"by {found.by}: {found.reason}")
+    parts = [losses(brake_.losses)] if brake_.losses is not None else []
+    if brake_.reason:
+        parts.append(f"by {brake_.by}: {brake_.reason}")
     return f"the brake is on until `forewarn brake off`, {'; '.join(parts)}"
 
 
@@ -124,14 +124,14 @@ def _span(begins: Micros, ends: Micros) -> str:
     return f"from {first} until {last}"
 
 
-def losses(found: Losses) -> str:
+def losses(losses_: Losses) -> str:
     """Return what was lost together, and the limit that it exceeded."""
-    what = "VMs" if found.what is LossKind.VMS else "hosts"
-    where = f" of rack {found.rack}" if found.rack else ""
-    span = describe_duration(found.within)
-    more = found.count - len(found.named)
-    names = ", ".join(found.named) + (f" and {more} more" if more > 0 else "")
+    noun = "VMs" if losses_.what is LossKind.VMS else "hosts"
+    where = f" of rack {losses_.rack}" if losses_.rack else ""
+    span = describe_duration(losses_.within)
+    more = losses_.count - len(losses_.named)
+    names = ", ".join(losses_.named) + (f" and {more} more" if more > 0 else "")
     return (
-        f"because {found.count} {what}{where} were lost within {span}, more than "
-        f"{found.most}: {names}"
+        f"because {losses_.count} {noun}{where} were lost within {span}, more than "
+        f"{losses_.most}: {names}"
     )

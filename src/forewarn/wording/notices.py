@@ -26,58 +26,63 @@ _TITLES: Mapping[NoticeKind, str] = {
 
 def title(notice: Notice) -> str:
     """Return what has happened: `campaign bios-2.19 is halted`."""
-    found = notice.campaign
-    if found is None:
+    campaign = notice.campaign
+    if campaign is None:
         return _TITLES[notice.kind].format(name=notice.blackout)
     return _TITLES[notice.kind].format(
-        name=found.name, stage=found.stage, stages=found.stages, next=found.stage + 1
+        name=campaign.name,
+        stage=campaign.stage,
+        stages=campaign.stages,
+        next=campaign.stage + 1,
     )
 
 
 def sentence(notice: Notice) -> str:
     """Return why it has happened, and what an operator can do."""
-    found = notice.campaign
+    campaign = notice.campaign
     if notice.blackout:
         return _blackout(notice)
-    if found is None:
+    if campaign is None:
         return _brake(notice)
     match notice.kind:
         case NoticeKind.CAMPAIGN_STARTED:
             return (
-                f"{found.impact.value} of {count(found.hosts, 'host')} in "
-                f"{count(found.stages, 'stage')}, by {notice.by.text}: {found.reason}."
+                f"{campaign.impact.value} of {count(campaign.hosts, 'host')} in "
+                f"{count(campaign.stages, 'stage')}, by {notice.by.text}: {campaign.reason}."
             )
         case NoticeKind.STAGE_STARTED:
-            return f"Stage {found.stage} has {count(found.stage_hosts, 'host')}; {_sums(found)}."
+            return f"Stage {campaign.stage} has {count(campaign.stage_hosts, 'host')}; {_sums(campaign)}."
         case NoticeKind.APPROVAL_NEEDED:
             return (
-                f"{_sums(found)}. Run `forewarn campaign approve {found.name} "
-                f"{found.stage + 1}` to let stage {found.stage + 1} begin."
+                f"{_sums(campaign)}. Run `forewarn campaign approve {campaign.name} "
+                f"{campaign.stage + 1}` to let stage {campaign.stage + 1} begin."
             )
         case NoticeKind.CAMPAIGN_HALTED:
-            return _halted(notice, found)
+            return _halted(notice, campaign)
         case NoticeKind.CAMPAIGN_PAUSED:
             return f"By {notice.by.text}{_why(notice)}. Hosts in flight continue."
         case NoticeKind.CAMPAIGN_RESUMED:
             return f"By {notice.by.text}{_why(notice)}."
         case NoticeKind.CAMPAIGN_DONE:
-            return f"{_sums(found)}. Run `forewarn campaign report {found.name}`."
+            return f"{_sums(campaign)}. Run `forewarn campaign report {campaign.name}`."
         case _:
             return (
-                f"By {notice.by.text}{_why(notice)}. {_sums(found)}. Run `forewarn "
-                f"campaign report {found.name}`."
+                f"By {notice.by.text}{_why(notice)}. {_sums(campaign)}. Run `forewarn "
+                f"campaign report {campaign.name}`."
             )
 
 
-def _halted(notice: Notice, found: CampaignStatus) -> str:
+def _halted(notice: Notice, campaign: CampaignStatus) -> str:
     halt = notice.halt
     if halt is None:
-        return f"{_sums(found)}."
+        return f"{_sums(campaign)}."
     by = f"by {halt.by.text}: " if halt.cause is HaltCause.OPERATOR else ""
-    failed = f" Failed: {listed(found.failed_hosts)}." if found.failed_hosts else ""
+    failed = (
+        f" Failed: {listed(campaign.failed_hosts)}." if campaign.failed_hosts else ""
+    )
     return (
-        f"{_upper(by + rollouts.halt(halt))}.{failed} {_sums(found)}. Run `forewarn "
-        f"campaign show {found.name}`, then `campaign resume` or `campaign abort`."
+        f"{_upper(by + rollouts.halt(halt))}.{failed} {_sums(campaign)}. Run `forewarn "
+        f"campaign show {campaign.name}`, then `campaign resume` or `campaign abort`."
     )
 
 
@@ -102,13 +107,13 @@ def _why(notice: Notice) -> str:
     return f": {notice.why}" if notice.why else ""
 
 
-def _sums(found: CampaignStatus) -> str:
+def _sums(campaign: CampaignStatus) -> str:
     """Return the hosts of a campaign by result."""
-    parts = [f"{found.done:,} of {count(found.hosts, 'host')} done"]
-    if found.skipped:
-        parts.append(f"{found.skipped:,} skipped")
-    if found.failed:
-        parts.append(f"{found.failed:,} failed")
+    parts = [f"{campaign.done:,} of {count(campaign.hosts, 'host')} done"]
+    if campaign.skipped:
+        parts.append(f"{campaign.skipped:,} skipped")
+    if campaign.failed:
+        parts.append(f"{campaign.failed:,} failed")
     return ", ".join(parts)
 
 

@@ -184,13 +184,13 @@ def _guard(blocker: FaultDomainDown | MigrationUnderWay | SharedHost) -> str:
             return shared_host(blocker)
 
 
-def shared_host(found: SharedHost) -> str:
+def shared_host(host_: SharedHost) -> str:
     """Return that a host has several fault domains of a scope, with a VM of each."""
-    domains = [f"{each.fault_domain} (VM {each.vm})" for each in found.vms]
-    domains += [f"{found.more} more"] if found.more else []
+    domains = [f"{each.fault_domain} (VM {each.vm})" for each in host_.vms]
+    domains += [f"{host_.more} more"] if host_.more else []
     return (
-        f"host {found.host} has fault domains {' and '.join(domains)} of scope "
-        f"{found.scope}, and maintenance of the host would affect them together"
+        f"host {host_.host} has fault domains {' and '.join(domains)} of scope "
+        f"{host_.scope}, and maintenance of the host would affect them together"
     )
 
 
@@ -248,48 +248,48 @@ def task(work: Operation | Task | Cause) -> str:
     return f"{text} of {work.target_kind.value} {work.target}".rstrip()
 
 
-def note(found: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each class
+def note(note_: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each class
     """Return why an operation ended, or what happened to it; can be empty."""
-    match found:
+    match note_:
         case None:
             return ""
         case Said():
-            return found.text
+            return note_.text
         case NothingToDo():
             return "the driver was not called, because there are no VMs"
         case Cancelled():
-            why = f": {found.reason}" if found.reason else ""
-            return f"cancelled by {found.by.text}{why}"
+            why = f": {note_.reason}" if note_.reason else ""
+            return f"cancelled by {note_.by.text}{why}"
         case AnnouncedAgain():
-            held = f"held for {describe_duration(found.held)} after NotBefore"
-            why = JOINT.join(reasons(found.reasons))
-            return f"{held} ({why}); announced again as {found.successor}"
+            held = f"held for {describe_duration(note_.held)} after NotBefore"
+            why = JOINT.join(reasons(note_.reasons))
+            return f"{held} ({why}); announced again as {note_.successor}"
         case WithdrawnByBrake() | WithdrawnForBlackout() | Postponed() | VmArrived():
-            return holds.withdrawn(found)
+            return holds.withdrawn(note_)
         case AnnouncedLater():
             return "postponed, to be announced again"
         case RolloutStopped():
-            if not found.failed:
+            if not note_.failed:
                 return "the rollout has stopped"
-            return f"the rollout stopped because {found.failed} failed"
+            return f"the rollout stopped because {note_.failed} failed"
         case Withdrawn() | CampaignAborted() | HostSkipped():
-            return rollouts.campaign_note(found)
+            return rollouts.campaign_note(note_)
         case TargetChanged():
-            told = _CHANGES[found.change].format(found.host)
-            return f"{found.target_kind.value} {found.target} {told}"
+            change = _CHANGES[note_.change].format(note_.host)
+            return f"{note_.target_kind.value} {note_.target} {change}"
         case Hindered():
-            return reason(found.why)[:SAID_CHARACTERS_MAX]
+            return reason(note_.why)[:SAID_CHARACTERS_MAX]
         case CallEnd():
-            return call_end(found)
+            return call_end(note_)
         case DriverGaveUp():
-            often = "once" if found.attempts == 1 else f"{found.attempts} times"
-            return f"the driver failed {often}: {call_end(found.end)}"
+            often = "once" if note_.attempts == 1 else f"{note_.attempts} times"
+            return f"the driver failed {often}: {call_end(note_.end)}"
         case StepEnded():
-            return _step_ended(found)
+            return _step_ended(note_)
         case OperatorSaysFailed():
             return "an operator reported that it failed"
         case _:
-            assert_never(found)
+            assert_never(note_)
 
 
 def step_said(result: StepResult) -> str:
@@ -298,14 +298,14 @@ def step_said(result: StepResult) -> str:
     return "" if is_good and result.end == CallEnd() else call_end(result.end)
 
 
-def _step_ended(found: StepEnded) -> str:
-    step, said = found.step.value, call_end(found.end)
-    if found.is_needless:
-        why = f" ({found.end.said})" if found.end.said else ""
+def _step_ended(step_end: StepEnded) -> str:
+    step, cause = step_end.step.value, call_end(step_end.end)
+    if step_end.is_needless:
+        why = f" ({step_end.end.said})" if step_end.end.said else ""
         return f"step {step} reported that the host does not need the work{why}"
-    if found.is_unknown:
-        return f"the outcome of step {step} is unknown: {said}"
-    return f"step {step} failed: {said}"
+    if step_end.is_unknown:
+        return f"the outcome of step {step} is unknown: {cause}"
+    return f"step {step} failed: {cause}"
 
 
 _CHANGES = {
@@ -361,8 +361,8 @@ def _trouble(end: CallEnd, trouble: Trouble) -> str:
 
 
 def _refuted(wrong: Iterable[Contradiction]) -> str:
-    told = JOINT.join(map(contradiction, wrong))
-    return f"the driver reported success, but {told}" if told else ""
+    sentence = JOINT.join(map(contradiction, wrong))
+    return f"the driver reported success, but {sentence}" if sentence else ""
 
 
 def standing(
@@ -424,17 +424,17 @@ def detail_of(entry: AuditEntry) -> str:
     return _of_kind(entry.kind, facts)
 
 
-def _rights(made: TokenMade) -> str:
-    if made.host:
-        return f"relay of {made.host}"
-    if made.roles:
+def _rights(token: TokenMade) -> str:
+    if token.host:
+        return f"relay of {token.host}"
+    if token.roles:
         return (
-            f"roles {role_names(made.roles)}"
-            if made.roles != READ_ONLY
+            f"roles {role_names(token.roles)}"
+            if token.roles != READ_ONLY
             else "read-only"
         )
     # An entry of a version without roles.
-    return "read-only" if made.read_only else "read and write"
+    return "read-only" if token.read_only else "read and write"
 
 
 def moved(move: VmMove) -> str:
@@ -453,8 +453,8 @@ def _of_kind(kind: AuditKind, facts: Facts) -> str:
         case AuditKind.OPERATION_RESOLVED:
             return f"the operator reported {'done' if facts.is_done else 'failed'}"
         case AuditKind.WEBHOOK_GAVE_UP if facts.count:
-            what = "change was" if facts.count == 1 else "changes were"
-            return f"{facts.count} {what} not delivered: {facts.cause}"
+            noun = "change was" if facts.count == 1 else "changes were"
+            return f"{facts.count} {noun} not delivered: {facts.cause}"
         case AuditKind.HOSTS_PLANNED if facts.count:
             return f"{facts.count} hosts, at most {facts.at_once} at once"
         case AuditKind.BRAKE_ON if facts.losses is not None:
@@ -462,13 +462,13 @@ def _of_kind(kind: AuditKind, facts: Facts) -> str:
         case AuditKind.BLACKOUTS_IGNORED:
             return JOINT.join(reasons(facts.blockers))
         case AuditKind.TOKEN_CREATED if facts.token is not None:
-            made = facts.token
-            rights = _rights(made)
+            token = facts.token
+            rights = _rights(token)
             span = (
                 "does not expire"
-                if made.lifetime is None
-                else describe_duration(made.lifetime)
+                if token.lifetime is None
+                else describe_duration(token.lifetime)
             )
-            return f"{made.name}; {rights}; {span}"
+            return f"{token.name}; {rights}; {span}"
         case _:
             return rollouts.entry(kind, facts)

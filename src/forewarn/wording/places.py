@@ -30,8 +30,8 @@ def place(blocker: NoCapacity | DriverUnable | RelaySilent) -> str:
         return unable(blocker)
     if isinstance(blocker, RelaySilent):
         return relay_silent(blocker.host, blocker.since)
-    found = "; ".join(_searched(blocker.why))
-    return f"there is no host with capacity for {blocker.vm}: {found}"
+    reason = "; ".join(_searched(blocker.why))
+    return f"there is no host with capacity for {blocker.vm}: {reason}"
 
 
 def relay_silent(host: str, since: Micros) -> str:
@@ -45,21 +45,21 @@ def relay_silent(host: str, since: Micros) -> str:
     )
 
 
-def _searched(found: NoPlace) -> Iterator[str]:
-    if found.is_fixed:
+def _searched(search: NoPlace) -> Iterator[str]:
+    if search.is_fixed:
         yield "it cannot be moved (movable = false in the fleet file)"
         return
-    if found.on_host:
-        yield f"it is on {found.on_host}"
-    for each in found.unfit:
+    if search.on_host:
+        yield f"it is on {search.on_host}"
+    for each in search.unfit:
         more = f" and {each.more} more" if each.more else ""
         yield f"{_UNFIT[each.why]}: {', '.join(each.hosts)}{more}"
-    if not found.unfit:
+    if not search.unfit:
         yield "there are no other hosts"
-    if found.others_are_full:
+    if search.others_are_full:
         yield "full, down, cordoned or in maintenance: all others"
-    elif found.looked_at_most:
-        yield f"not checked: hosts with less capacity than these {found.looked_at_most}"
+    elif search.looked_at_most:
+        yield f"not checked: hosts with less capacity than these {search.looked_at_most}"
 
 
 def unable(blocker: DriverUnable) -> str:

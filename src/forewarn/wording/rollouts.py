@@ -108,10 +108,10 @@ def _campaign(
     name = blocker.campaign
     match blocker:
         case CampaignStopped():
-            what = "halted" if blocker.is_halted else "paused"
+            state = "halted" if blocker.is_halted else "paused"
             why = f": {blocker.reason}" if blocker.reason else ""
             return (
-                f"campaign {name} is {what} until `forewarn campaign resume {name}`, by "
+                f"campaign {name} is {state} until `forewarn campaign resume {name}`, by "
                 f"{blocker.by}{why}"
             )
         case StageWaits():
@@ -189,26 +189,26 @@ def _budget(blocker: BudgetUsed) -> str:
     used = f"{blocker.used:,} of {blocker.most:,}"
     match blocker.budget:
         case BudgetKind.IN_FLIGHT:
-            what = f"{used} hosts are in flight"
+            text = f"{used} hosts are in flight"
             if blocker.used > blocker.most:
-                what = f"{blocker.used:,} hosts are in flight, and now at most "
-                what += f"{blocker.most:,} can be"
+                text = f"{blocker.used:,} hosts are in flight, and now at most "
+                text += f"{blocker.most:,} can be"
             if blocker.ramps_to:
-                what += f", growing to {blocker.ramps_to:,} as hosts are done"
+                text += f", growing to {blocker.ramps_to:,} as hosts are done"
         case BudgetKind.UNAVAILABLE:
-            what = f"{used} hosts are away for any cause{_cordoned(blocker)}"
+            text = f"{used} hosts are away for any cause{_cordoned(blocker)}"
         case BudgetKind.GROUP:
-            what = f"{used} hosts of {blocker.subject} are in flight"
+            text = f"{used} hosts of {blocker.subject} are in flight"
         case BudgetKind.TENANT_VMS:
-            what = f"{used} VMs of tenant {blocker.subject} are announced or in work"
+            text = f"{used} VMs of tenant {blocker.subject} are announced or in work"
         case BudgetKind.SHARED:
-            what = f"{used} hosts of all campaigns are in flight, the maximum of "
-            what += "`[campaigns] in_flight`"
+            text = f"{used} hosts of all campaigns are in flight, the maximum of "
+            text += "`[campaigns] in_flight`"
             if blocker.used - blocker.failed < max(1, blocker.most - blocker.failed):
-                what = f"{used} hosts of all campaigns are in flight"
+                text = f"{used} hosts of all campaigns are in flight"
             first = blocker.subject
-            what += f", and campaign {first} goes first" if first else ""
-    return f"campaign {blocker.campaign}: {what}{failed}"
+            text += f", and campaign {first} goes first" if first else ""
+    return f"campaign {blocker.campaign}: {text}{failed}"
 
 
 def _cordoned(blocker: BudgetUsed) -> str:
@@ -292,9 +292,9 @@ def campaign_standing(campaign: CampaignRecord, in_flight: int, deferred: int) -
         (len(campaign.failed), "failed"),
         (campaign.skipped, "skipped"),
     )
-    told = "".join(f", {number:,} {what}" for number, what in parts if number)
+    counts = "".join(f", {number:,} {noun}" for number, noun in parts if number)
     return (
-        f"{campaign.done:,} of {campaign.hosts:,} hosts are done{told}; it is in stage "
+        f"{campaign.done:,} of {campaign.hosts:,} hosts are done{counts}; it is in stage "
         f"{campaign.stage} of {len(campaign.stages)}"
     )
 
@@ -314,27 +314,27 @@ def failed_host(host: str, reason: str) -> str:
     return f"host {host} failed: {reason}" if reason else f"host {host} failed"
 
 
-def campaign_note(found: Withdrawn | CampaignAborted | HostSkipped) -> str:
+def campaign_note(note: Withdrawn | CampaignAborted | HostSkipped) -> str:
     """Return what a campaign did to the operation of a host."""
-    match found:
+    match note:
         case Withdrawn():
-            why = f"campaign {found.campaign} was halted"
-            if found.blackout:
-                why = (
-                    f"blackout {found.blackout} of campaign {found.campaign} forbids it"
-                )
+            why = f"campaign {note.campaign} was halted"
+            if note.blackout:
+                why = f"blackout {note.blackout} of campaign {note.campaign} forbids it"
             return (
-                f"{why}; the host waits for its next announcement as {found.successor}"
+                f"{why}; the host waits for its next announcement as {note.successor}"
             )
         case CampaignAborted():
-            return f"campaign {found.campaign} was aborted"
+            return f"campaign {note.campaign} was aborted"
         case HostSkipped(taken_by=emergency) if emergency:
             return (
-                f"left out of campaign {found.campaign}: emergency campaign {emergency} "
-                f"has taken it over: {found.reason}"
+                f"left out of campaign {note.campaign}: emergency campaign {emergency} "
+                f"has taken it over: {note.reason}"
             )
         case HostSkipped():
-            return f"left out of campaign {found.campaign} by {found.by.text}: {found.reason}"
+            return (
+                f"left out of campaign {note.campaign} by {note.by.text}: {note.reason}"
+            )
 
 
 def entry(kind: AuditKind, facts: Facts) -> str:
@@ -364,35 +364,35 @@ def entry(kind: AuditKind, facts: Facts) -> str:
             return ""
 
 
-def halt(found: Halt) -> str:
+def halt(halt_: Halt) -> str:
     """Return why a campaign was halted."""
-    match found.cause:
+    match halt_.cause:
         case HaltCause.OPERATOR:
-            return found.reason
+            return halt_.reason
         case HaltCause.CHECK:
-            return f"check {found.check} failed: {found.reason}"
+            return f"check {halt_.check} failed: {halt_.reason}"
         case HaltCause.BRAKE:
-            return f"the brake came on: {found.reason or 'too much was lost at once'}"
+            return f"the brake came on: {halt_.reason or 'too much was lost at once'}"
         case HaltCause.CANARY:
             return (
-                f"host {found.host} failed, and no stage but the last one tolerates a "
+                f"host {halt_.host} failed, and no stage but the last one tolerates a "
                 "failure"
             )
         case HaltCause.IN_A_ROW:
-            return f"{found.count} hosts failed in a row, the last of them {found.host}"
+            return f"{halt_.count} hosts failed in a row, the last of them {halt_.host}"
         case HaltCause.FAILURES:
             return (
-                f"{found.count} of the last {found.of} hosts failed, the last of them "
-                f"{found.host}"
+                f"{halt_.count} of the last {halt_.of} hosts failed, the last of them "
+                f"{halt_.host}"
             )
         case HaltCause.DEFERRED:
             return (
-                f"the VMs of {found.count} of {found.of} hosts could not be moved away, "
-                f"the last of them {found.host}"
+                f"the VMs of {halt_.count} of {halt_.of} hosts could not be moved away, "
+                f"the last of them {halt_.host}"
             )
         case HaltCause.VMS_DOWN:
-            vms = "1 VM is" if found.count == 1 else f"{found.count:,} VMs are"
+            vms = "1 VM is" if halt_.count == 1 else f"{halt_.count:,} VMs are"
             return (
-                f"{vms} down after the work, and at most {found.of:,} can be; the last "
-                f"one was on host {found.host}"
+                f"{vms} down after the work, and at most {halt_.of:,} can be; the last "
+                f"one was on host {halt_.host}"
             )

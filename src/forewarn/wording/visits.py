@@ -136,6 +136,6 @@ def counted(visits: Iterable[Visit]) -> str:
     return "visits: " + ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
-def of_host(visit: Visit, told: str) -> str:
+def of_host(visit: Visit, sentence: str) -> str:
     """Return what a visit does, with its standing, in one sentence."""
-    return f"visit {visit.visit_id} is {visit.state.value}: {told}"
+    return f"visit {visit.visit_id} is {visit.state.value}: {sentence}"

@@ -30,11 +30,11 @@ _SENTENCES = {
 }
 
 
-def render(told: OwnEvents) -> bytes:
+def render(events: OwnEvents) -> bytes:
     """Return the answer's body."""
     body = {
-        "Events": [_live(event) for event in told.live],
-        "Ended": [_ended(event) for event in told.ended],
+        "Events": [_live(event) for event in events.live],
+        "Ended": [_ended(event) for event in events.ended],
     }
     return json.dumps(body, separators=(",", ":")).encode("ascii")
 

@@ -35,7 +35,7 @@ from forewarn.drivers.records import (
     RUNS_STATUS,
 )
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.drivers.tasks import IMPACTS, Fault, FaultKind
+from forewarn.drivers.tasks import CALL_DURATIONS, Fault, FaultKind
 from forewarn.drivers.watch import parse_sighting
 from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.host_steps import StepRule, StepRules
@@ -465,7 +465,7 @@ class CommandWorld(World):
         self._waiting.append(call)
 
     def pass_until_reported(self) -> list[Report]:
-        self._waiting.sort(key=lambda call: -IMPACTS.get(call.action, 0))
+        self._waiting.sort(key=lambda call: -CALL_DURATIONS.get(call.action, 0))
         self._go(self._waiting.pop())
         return eventually(
             lambda: list(self.driver.reports(now=self.now)), bool, what="a report"

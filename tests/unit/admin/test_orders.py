@@ -233,7 +233,7 @@ def test_operation_with_unknown_outcome_is_resolved(
             "impact: must be freeze, live-migrate, reboot, redeploy or none",
         ),
         ("reboot", {"vms": "web_0"}, "vms: must be a list"),
-        ("reboot", {"vms": [7]}, "vms.0: must be a text"),
+        ("reboot", {"vms": [7]}, "vms.0: must be a string"),
         ("cancel", {"names": [""]}, "names.0: must not be empty"),
         (
             "maintain",

@@ -10,7 +10,7 @@ from forewarn.agent.core.model import (
     Finished,
     Memory,
     Note,
-    PeerSaid,
+    PeerResponse,
     Phase,
     Run,
     Send,
@@ -159,7 +159,7 @@ def test_peers_are_asked_and_their_answers_used() -> None:
     [asked] = scene.worker.voice.asked
     assert (asked.event_id, asked.names) == ("E1", ("vm2",))
     assert scene.machine.approvals == []
-    scene.worker.turn(PeerSaid(event_id="E1", name="vm2", is_prepared=True))
+    scene.worker.turn(PeerResponse(event_id="E1", name="vm2", is_prepared=True))
     assert scene.machine.approvals == ["E1"]
 
 

@@ -171,7 +171,7 @@ def test_journal_behind_a_symlink_uses_the_directories_of_its_target(
     link.symlink_to(tmp_path / "agent.db")
     ground = ground_of(settings(tmp_path, state=str(link)), {}, SystemClock())
     assert ground.memos == f"{tmp_path.resolve()}/agent.db.memos"
-    run = ground.shelf.folder("r1").path
+    run = ground.records.directory("r1").path
     assert run.startswith(f"{tmp_path.resolve()}/agent.db.runs/")
 
 

@@ -37,7 +37,7 @@ def told(found: Settings, *what: str) -> list[Finding]:
         all_of_it = list(findings(found, endpoint=endpoint, checks=()))
     finally:
         endpoint.close()
-    return [each for each in all_of_it if each.what in what]
+    return [each for each in all_of_it if each.subject in what]
 
 
 def no_state(path: Path) -> None:
@@ -114,7 +114,7 @@ def test_full_disk_is_reported_and_leaves_no_file(
     full = place if is_there else tmp_path
     assert found == Finding(
         is_well=False,
-        what="state",
+        subject="state",
         text=f"{full} accepts no file: No space left on device; the agent would "
         "work without a journal",
     )
@@ -133,7 +133,7 @@ def test_running_agent_passes_the_check(
     try:
         mine = f"process {os.getpid()}"
         by_hand = told(found, "agent", "listen", "state")
-        assert [(each.is_well, each.what) for each in by_hand] == [
+        assert [(each.is_well, each.subject) for each in by_hand] == [
             (True, "state"),
             (True, "agent"),
             (True, "listen"),

@@ -47,8 +47,8 @@ def agent(
 
     def run(*words: str) -> tuple[int, str, str]:
         status = front.main([*words, "--config", "agent.toml"])
-        told = capsys.readouterr()
-        return status, told.out, told.err
+        output = capsys.readouterr()
+        return status, output.out, output.err
 
     return run
 
@@ -223,8 +223,8 @@ def test_check_reports_good_and_bad_findings(agent: Say) -> None:
     assert "ok   settings: valid: agent.toml, 1 rule" in out
     assert "BAD  endpoint: http://127.0.0.1:1 returned no document" in out
     assert "ok   handler drain: " in out
-    told = json.loads(agent("check", "--json")[1])
-    assert {each["what"] for each in told} > {"endpoint", "state"}
+    document = json.loads(agent("check", "--json")[1])
+    assert {each["what"] for each in document} > {"endpoint", "state"}
 
 
 def test_check_reports_all_errors_in_the_settings(agent: Say, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_check_reports_all_errors_in_the_settings(agent: Say, tmp_path: Path) ->
     status, _, err = agent("check")
     assert status == 2
     assert "agent.toml:1: pol: " in err
-    assert "agent.toml:2: name: must be a text" in err
+    assert "agent.toml:2: name: must be a string" in err
 
 
 def test_settings_are_shown_with_their_origin(agent: Say) -> None:
@@ -397,13 +397,13 @@ def test_help_describes_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as ended:
         front.main(["--help"])
     assert ended.value.code == 0
-    told = capsys.readouterr().out
-    _, _, commands = told.partition("\ncommands:\n")
+    output = capsys.readouterr().out
+    _, _, commands = output.partition("\ncommands:\n")
     listed = [line.split()[0] for line in commands.splitlines()]
     assert listed == ["run", "check", "settings", "try", "status", "approve", "install"]
-    assert max(map(len, told.splitlines())) <= 79
+    assert max(map(len, output.splitlines())) <= 79
     for listed_one in listed:
-        assert f"{listed_one}," in told or f",{listed_one}" in told
+        assert f"{listed_one}," in output or f",{listed_one}" in output
 
 
 def test_check_reports_that_the_default_rules_apply(agent: Say, tmp_path: Path) -> None:

@@ -132,13 +132,13 @@ def test_service_account_must_consist_of_regular_files(tmp_path: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "192.0.2.1"}
     authorities, token = tmp_path / "ca.crt", tmp_path / "token"
     os.mkfifo(authorities)
-    error = soon(lambda: find("", environ, folder=str(tmp_path)))
+    error = soon(lambda: find("", environ, directory=str(tmp_path)))
     assert isinstance(error, HandlerError)
     assert f"{authorities}: it is a FIFO" in error.message
     authorities.unlink()
     authorities.write_text("")
     token.symlink_to("/dev/zero")
-    access = find("", environ, folder=str(tmp_path))
+    access = find("", environ, directory=str(tmp_path))
     assert access.token is not None
     error = soon(access.token)
     assert isinstance(error, HandlerError)

@@ -22,8 +22,8 @@ def agent(
 
     def run() -> tuple[int, str, str]:
         status = front.main(["install", "--config", "agent.toml"])
-        told = capsys.readouterr()
-        return status, told.out, told.err
+        output = capsys.readouterr()
+        return status, output.out, output.err
 
     return run
 
@@ -49,8 +49,8 @@ def test_unit_for_a_missing_settings_file_has_a_warning(
     missing = f"{tmp_path}/none.toml"
     words = ("install", "--config", missing)
     assert front.main([*words, "--write"]) == 0
-    said = capsys.readouterr().out
-    assert f"  write {missing}: without it the agent does not start\n" in said
+    output = capsys.readouterr().out
+    assert f"  write {missing}: without it the agent does not start\n" in output
     unit = (tmp_path / "agent.service").read_text()
     assert unit.startswith(
         f"# {missing} does not exist yet, and without it the agent does not start.\n"

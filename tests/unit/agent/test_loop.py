@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.agent.agent import WAKE, Agent, Entry, tell
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     AskPeers,
     Consent,
     Finished,
@@ -122,7 +122,7 @@ def test_agent_continues_on_a_full_disk_and_writes_later() -> None:
     assert loop.agent.status.journal_fault == "the disk is full"
     assert loop.journal.history() == []
     loop.journal.is_full = False
-    loop.give(Answered(event_id="E1", consent=Consent.GIVEN))
+    loop.give(ApprovalResult(event_id="E1", consent=Consent.GIVEN))
     assert loop.agent.status.journal_fault == ""
     assert [note.kind.value for note in loop.journal.history()][::-1] == [
         "seen",
@@ -136,7 +136,7 @@ def test_agent_continues_on_a_full_disk_and_writes_later() -> None:
 def test_clock_step_back_is_detected_without_input() -> None:
     loop = Loop(policy(DRAIN))
     loop.prepare()
-    loop.give(Answered(event_id="E1", consent=Consent.WANTED))
+    loop.give(ApprovalResult(event_id="E1", consent=Consent.WANTED))
     assert loop.sent == ["E1"]
     loop.clock.behind = HOUR
     # It turns without an input, and then it ends.

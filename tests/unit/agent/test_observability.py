@@ -168,21 +168,21 @@ def test_status_is_available_as_json_and_text() -> None:
         True,
         True,
     )
-    told = "\n".join(status.words_of(document, now=MINUTE))
-    assert "endpoint  http://h answered 2 s ago" in told
-    assert "not before  1970-01-01T00:15:00Z (in 14 m)" in told
-    assert "prepare     drain running, until 1970-01-01T00:01:00Z" in told
-    assert "approval    not yet: it is being prepared" in told
-    assert "E2  of another VM" in told
-    assert "E3" not in told
-    assert "1970-01-01T00:00:01Z  Reboot seen" in told
+    message = "\n".join(status.words_of(document, now=MINUTE))
+    assert "endpoint  http://h answered 2 s ago" in message
+    assert "not before  1970-01-01T00:15:00Z (in 14 m)" in message
+    assert "prepare     drain running, until 1970-01-01T00:01:00Z" in message
+    assert "approval    not yet: it is being prepared" in message
+    assert "E2  of another VM" in message
+    assert "E3" not in message
+    assert "1970-01-01T00:00:01Z  Reboot seen" in message
 
 
 def test_status_does_not_claim_another_vm_before_the_name_is_known() -> None:
     document = status.document_of(Memory(tasks=(task(mine=False),)))
-    told = "\n".join(status.words_of(document, now=MINUTE))
-    assert "E1  (this VM's name is not known yet)" in told
-    assert "of another VM" not in told
+    message = "\n".join(status.words_of(document, now=MINUTE))
+    assert "E1  (this VM's name is not known yet)" in message
+    assert "of another VM" not in message
 
 
 def test_status_explains_why_an_event_is_kept() -> None:
@@ -228,9 +228,9 @@ def test_dry_run_shows_an_approval_as_hypothetical() -> None:
 
 def test_status_reports_an_unreachable_agent() -> None:
     document = status.document_of(Memory(name="a"), about={"unreachable": "timeout"})
-    told = "\n".join(status.words_of(document, now=0))
-    assert "no answer: timeout" in told
-    assert "no events" in told
+    message = "\n".join(status.words_of(document, now=0))
+    assert "no answer: timeout" in message
+    assert "no events" in message
 
 
 def test_root_page_links_metrics_and_unknown_page_is_404() -> None:

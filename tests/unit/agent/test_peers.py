@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from forewarn.agent.core.model import AskPeers, PeerSaid
+from forewarn.agent.core.model import AskPeers, PeerResponse
 from forewarn.agent.outbound import Peers
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
@@ -19,9 +19,9 @@ PATIENCE_SECONDS = 120
 
 def said(
     body: bytes, caplog: pytest.LogCaptureFixture, *, status: str = "200 OK"
-) -> PeerSaid | str:
+) -> PeerResponse | str:
     """Return what is made of an answer: what it says, or the complaint."""
-    told: queue.SimpleQueue[PeerSaid] = queue.SimpleQueue()
+    told: queue.SimpleQueue[PeerResponse] = queue.SimpleQueue()
     with scripted(plain(body, status=status)) as server:
         peers = Peers(
             lambda _: server.url,
@@ -45,14 +45,14 @@ def test_peer_reports_whether_it_is_prepared(
     vm: str, prepared: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = said(json.dumps({"vm": vm, "prepared": prepared}).encode(), caplog)
-    assert answer == PeerSaid(event_id="A/B", name="web_1", is_prepared=prepared)
+    assert answer == PeerResponse(event_id="A/B", name="web_1", is_prepared=prepared)
 
 
 def test_peer_that_has_not_seen_the_event_is_not_prepared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     answer = said(b"", caplog, status="404 Not Found")
-    assert answer == PeerSaid(event_id="A/B", name="web_1", is_prepared=False)
+    assert answer == PeerResponse(event_id="A/B", name="web_1", is_prepared=False)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from forewarn.agent.core.model import Answered, Consent, Send
+from forewarn.agent.core.model import ApprovalResult, Consent, Send
 from forewarn.agent.outbound import APPROVALS_MAX, Sender
 
 PATIENCE_SECONDS = 120
@@ -18,15 +18,15 @@ class Held:
         self.come: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.gate = threading.Event()
 
-    def approve(self, event_id: str) -> Answered:
+    def approve(self, event_id: str) -> ApprovalResult:
         """Take it, at last."""
         self.come.put(event_id)
         assert self.gate.wait(PATIENCE_SECONDS)
-        return Answered(event_id=event_id, consent=Consent.GIVEN)
+        return ApprovalResult(event_id=event_id, consent=Consent.GIVEN)
 
 
 def test_hung_endpoint_uses_few_threads_and_each_approval_is_sent_once() -> None:
-    told: queue.SimpleQueue[Answered] = queue.SimpleQueue()
+    told: queue.SimpleQueue[ApprovalResult] = queue.SimpleQueue()
     held = Held()
     sending = Sender(lambda: held.approve, told.put)
     ids = [f"E{number}" for number in range(100)]
@@ -49,7 +49,7 @@ def test_approval_without_a_thread_stays_wanted(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    told: list[Answered] = []
+    told: list[ApprovalResult] = []
     sending = Sender(lambda: Held().approve, told.append)
     sending.ask(Send(event_id="E1", attempt=1))
     sending.ask(Send(event_id="E1", attempt=1))

@@ -270,9 +270,9 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
 def test_each_fault_is_reported_with_its_message(
     tmp_path: Path, text: str, fault: str
 ) -> None:
-    told = "\n".join(faults(tmp_path, HANDLER + text if "rule" in text else text))
-    assert fault in told
-    assert "secret@" not in told
+    message = "\n".join(faults(tmp_path, HANDLER + text if "rule" in text else text))
+    assert fault in message
+    assert "secret@" not in message
 
 
 @pytest.mark.parametrize("kind", sorted(HANDLERS))

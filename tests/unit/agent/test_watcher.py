@@ -10,7 +10,7 @@ from forewarn.agent.core.model import Polled
 from forewarn.agent.core.polling import NAME_EVERY, NAME_TIMEOUT, Pace
 from forewarn.agent.watcher import ALIVE_GRACE, Watcher
 from forewarn.agent.wire.answers import Trouble
-from forewarn.agent.wire.endpoint import Asked, Result
+from forewarn.agent.wire.endpoint import PollResult, Result
 from forewarn.clock import VirtualClock
 from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
 from forewarn.protocol.notices import Notice, Reading
@@ -27,22 +27,22 @@ def reading(*names: str, incarnation: int = 2) -> Reading:
     return Reading(incarnation=incarnation, notices=(notice,))
 
 
-def changed(document: Reading) -> Asked:
-    return Asked(result=Result.OK, reading=document, is_changed=True)
+def changed(document: Reading) -> PollResult:
+    return PollResult(result=Result.OK, reading=document, is_changed=True)
 
 
-def same(document: Reading) -> Asked:
-    return Asked(result=Result.UNCHANGED, reading=document)
+def same(document: Reading) -> PollResult:
+    return PollResult(result=Result.UNCHANGED, reading=document)
 
 
-FAILED = Asked(result=Result.SERVER_ERROR, detail="500: no")
+FAILED = PollResult(result=Result.SERVER_ERROR, detail="500: no")
 
 
 class FakeEndpoint:
     """Gives the answers that a test has laid out; the last one repeats."""
 
     def __init__(
-        self, answers: Sequence[Asked | Exception], clock: VirtualClock
+        self, answers: Sequence[PollResult | Exception], clock: VirtualClock
     ) -> None:
         self.answers = list(answers)
         self.clock = clock
@@ -53,7 +53,9 @@ class FakeEndpoint:
         self.named: list[Micros] = []
         self.is_interrupted = False
 
-    def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
+    def ask(
+        self, *, timeout: Micros, wait: Micros = 0, full: bool = False
+    ) -> PollResult:
         self.asked.append((timeout, wait, full))
         many = len(self.answers) > 1
         answer = self.answers.pop(0) if many else self.answers[0]
@@ -72,7 +74,7 @@ class FakeEndpoint:
 class Watching:
     """A watcher whose turns are made by hand."""
 
-    def __init__(self, *answers: Asked | Exception, name: str = "vm_0") -> None:
+    def __init__(self, *answers: PollResult | Exception, name: str = "vm_0") -> None:
         self.is_wanted = False
         """The main loop wants answers that bring nothing new."""
         self.clock = VirtualClock(START)
@@ -141,7 +143,7 @@ def test_partial_documents_do_not_count_as_heard() -> None:
     assert watching.told[1].vague == {"E1"}
 
 
-EMPTY = Asked(
+EMPTY = PollResult(
     result=Result.EMPTY,
     reading=Reading(incarnation=None, notices=(), is_empty=True),
 )
@@ -193,7 +195,7 @@ def test_failures_are_counted_and_report_no_document() -> None:
 
 
 def test_retry_after_is_honored_up_to_five_seconds() -> None:
-    busy = Asked(result=Result.TOO_MANY, detail="429", retry_after=MINUTE)
+    busy = PollResult(result=Result.TOO_MANY, detail="429", retry_after=MINUTE)
     watching = Watching(changed(QUIET), busy)
     assert watching.turn(3) == [SECOND, 5 * SECOND, 5 * SECOND]
 
@@ -242,7 +244,7 @@ def test_document_that_could_not_be_reported_is_reported_again() -> None:
 
 
 def test_full_document_is_requested_once_a_minute() -> None:
-    document = Asked(result=Result.OK, reading=QUIET)
+    document = PollResult(result=Result.OK, reading=QUIET)
     watching = Watching(changed(QUIET), *[same(QUIET)] * 60, document, same(QUIET))
     watching.turn(70)
     full = [at for at, asked in enumerate(watching.endpoint.asked) if asked[2]]
@@ -337,7 +339,7 @@ class TestHealth:
         watching = Watching(changed(QUIET))
         has_ended = threading.Event()
 
-        def end(**_: object) -> Asked:
+        def end(**_: object) -> PollResult:
             has_ended.set()
             raise SystemExit
 
@@ -358,7 +360,7 @@ class TestHealth:
 # After another watcher in the same process
 
 
-def after(first: Watching, *answers: Asked | Exception) -> Watcher:
+def after(first: Watching, *answers: PollResult | Exception) -> Watcher:
     """Return the watcher that follows one, as after a reload of the settings."""
     return Watcher(
         FakeEndpoint(answers, first.clock),
@@ -388,7 +390,7 @@ def test_next_watcher_keeps_the_state_of_the_previous_one() -> None:
 
 
 def test_poll_stopped_by_the_agent_is_not_a_failure_of_the_endpoint() -> None:
-    first = Watching(changed(QUIET), Asked(result=Trouble.STOPPED, detail="ended"))
+    first = Watching(changed(QUIET), PollResult(result=Trouble.STOPPED, detail="ended"))
     first.watcher.turn()
     first.watcher.turn()
     shown = first.watcher.view

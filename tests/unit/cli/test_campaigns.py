@@ -140,8 +140,8 @@ def test_report_of_a_running_campaign_in_all_forms(
     assert ended.status == 0, ended.err
     hosts = plan["host_count"]
     assert f"{hosts} attempts: " in ended.out
-    told = json.loads(forewarn("campaign", "report", "kernel", "--json").out)
-    assert told["sums"]["attempts"] == len(told["attempts"]) == hosts
+    document = json.loads(forewarn("campaign", "report", "kernel", "--json").out)
+    assert document["sums"]["attempts"] == len(document["attempts"]) == hosts
     shown = forewarn("campaign", "show", "kernel", "--racks")
     assert shown.out.splitlines()[-1].split()[:3] == ["2", "-", str(hosts - 1)]
     racks = json.loads(forewarn("campaign", "show", "kernel", "--racks", "--json").out)
@@ -152,9 +152,9 @@ def test_report_of_a_running_campaign_in_all_forms(
     assert lines[0].startswith("host,stage,operation,state,")
     assert len(lines) == 1 + hosts
     assert "<title>report: kernel</title>" in page.read_text("utf-8")
-    told = told_in(page)
-    assert told["campaign"]["state"] == "Running"
-    assert told["sums"]["attempts"] == hosts
+    document = told_in(page)
+    assert document["campaign"]["state"] == "Running"
+    assert document["sums"]["attempts"] == hosts
     explained = forewarn("explain", "kernel")
     assert f"0 of {hosts} hosts are done" in explained.out
 
@@ -188,12 +188,12 @@ def test_long_reasons_are_folded_on_a_terminal(
     digest = ("--plan", plan["digest"], "--reason", "night")
     assert forewarn("campaign", "start", str(file), *digest).status == 0
     assert forewarn("campaign", "pause", "kernel", "--reason", long).status == 0
-    told = json.loads(forewarn("campaign", "show", "kernel", "--json").out)
-    told["failed"] = [{"host": "h1", "operation": "op-1", "reason": long}]
+    document = json.loads(forewarn("campaign", "show", "kernel", "--json").out)
+    document["failed"] = [{"host": "h1", "operation": "op-1", "reason": long}]
     screen = Screen()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stdout", screen)
-    campaigns.show_campaign(told)
+    campaigns.show_campaign(document)
     shown = screen.getvalue()
     assert max(map(len, shown.splitlines())) <= 80
     words = shown.split()

@@ -177,9 +177,9 @@ def test_link_is_json_for_programs_and_at_the_address_of_a_proxy(
     ended = forewarn(
         "console", "--token", token, "--json", "--at", "https://ops.example/"
     )
-    said = json.loads(ended.out)
-    assert said["url"].startswith("https://ops.example/console/login#")
-    assert said["expires"] == "2030-01-01T00:02:00Z"
+    document = json.loads(ended.out)
+    assert document["url"].startswith("https://ops.example/console/login#")
+    assert document["expires"] == "2030-01-01T00:02:00Z"
 
 
 def test_no_link_is_needed_without_tokens(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from forewarn.cli.upcoming import UPCOMING
-from forewarn.cli.watching import Seen
+from forewarn.cli.watching import ListState
 from forewarn.instants import SECOND
 from tests.unit.cli.conftest import Ended
 
@@ -124,7 +124,7 @@ def test_coming_work_of_others_is_unknown_and_an_operator_names_a_tenant(
 
 
 def test_watched_work_has_a_row_until_it_begins() -> None:
-    seen = Seen(UPCOMING)
+    seen = ListState(UPCOMING)
     work = {
         "work": "3f",
         "vm": "web_0",

@@ -73,8 +73,8 @@ def test_token_over_plain_http_prints_a_warning(
     with closing(Client("http://forewarn.example")):
         assert capsys.readouterr().err == ""
     with closing(Client("http://forewarn.example", "secret")):
-        told = capsys.readouterr().err
-    assert told == (
+        output = capsys.readouterr().err
+    assert output == (
         "forewarn: warning: the token is sent to http://forewarn.example without "
         "encryption; use https\n"
     )

@@ -171,8 +171,8 @@ def test_cordoned_hosts_are_shown_until_they_are_open(
     assert ended.status == 4
     assert "host h1 is already cordoned by operator (bad DIMM)" in ended.err
     assert forewarn("host", "open", "h1").out == "host h1 is open\n"
-    told = json.loads(forewarn("host", "open", "h2", "--json").out)
-    assert told["hosts"][0]["cordons"] == []
+    document = json.loads(forewarn("host", "open", "h2", "--json").out)
+    assert document["hosts"][0]["cordons"] == []
     assert "cordoned" not in forewarn("fleet", "show").out
     assert "host cordoned" in forewarn("history", "--host", "h1").out
 

@@ -46,13 +46,13 @@ def test_explanation_of_a_rollout_counts_the_operations_and_reasons_it_leaves_ou
     forewarn("maintain", *HOSTS, "--impact", "freeze", "--at-once", "10")
     (rollout,) = json.loads(forewarn("rollout", "list", "--json").out)
     name = rollout["rollout"]
-    told = json.loads(forewarn("explain", name, "--json").out)
-    assert len(told["operations"]) == EXPLAINED_MAX
-    assert told["more_operations"] == 5
-    planned = [each for each in told["operations"] if each["state"] == "Planned"]
-    turns = [each for each in told["blockers"] if each["kind"] == "turn"]
+    document = json.loads(forewarn("explain", name, "--json").out)
+    assert len(document["operations"]) == EXPLAINED_MAX
+    assert document["more_operations"] == 5
+    planned = [each for each in document["operations"] if each["state"] == "Planned"]
+    turns = [each for each in document["blockers"] if each["kind"] == "turn"]
     assert len(turns) == 3 < len(planned)
-    assert f"{len(planned) - 3} more of this kind (turn)" in told["blocked_by"]
+    assert f"{len(planned) - 3} more of this kind (turn)" in document["blocked_by"]
     lines = forewarn("explain", name).out.splitlines()
     assert lines[-1] == (
         f"and 5 more open operations: forewarn operations --rollout {name}"
@@ -63,9 +63,9 @@ def test_explanation_of_one_operation_leaves_nothing_out(
     large: Served, forewarn: Run
 ) -> None:
     forewarn("maintain", *HOSTS[:2], "--impact", "freeze", "--at-once", "1")
-    told = json.loads(forewarn("explain", HOSTS[1], "--json").out)
-    assert told["more_operations"] == 0
-    assert [each["kind"] for each in told["blockers"]] == ["turn"]
+    document = json.loads(forewarn("explain", HOSTS[1], "--json").out)
+    assert document["more_operations"] == 0
+    assert [each["kind"] for each in document["blockers"]] == ["turn"]
     planned = forewarn("explain", HOSTS[1]).out.splitlines()
     assert "it is not announced:" in planned
 
@@ -117,8 +117,8 @@ def test_planned_operation_has_the_vms_of_its_host_in_the_summary(
     large: Served, forewarn: Run
 ) -> None:
     forewarn("maintain", *HOSTS[:2], "--impact", "freeze", "--at-once", "1")
-    found = json.loads(forewarn("history", "--summary", "--json").out)
-    assert [(each["state"], each["vm_count"]) for each in found] == [
+    document = json.loads(forewarn("history", "--summary", "--json").out)
+    assert [(each["state"], each["vm_count"]) for each in document] == [
         ("Announced", 1),
         ("Planned", 1),
     ]

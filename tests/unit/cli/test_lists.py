@@ -98,8 +98,8 @@ def test_problems_set_the_exit_status(service: Served, forewarn: Run) -> None:
         "h1      vm-down  2030-01-01T00:00:00Z  bank shop  host h1 is down"
     )
     assert row.endswith("forewarn restore h1")
-    told = json.loads(forewarn("problems", "--json", "--kind", "vm-down").out)
-    assert told["counts"]["vm-down"] == len(told["problems"]) == 1
+    document = json.loads(forewarn("problems", "--json", "--kind", "vm-down").out)
+    assert document["counts"]["vm-down"] == len(document["problems"]) == 1
     assert forewarn("problems", "--vm", "nope").status == 4
 
 
@@ -268,8 +268,8 @@ def test_rollouts_are_listed_and_shown(service: Served, forewarn: Run) -> None:
     assert first == f"{rollout}, maintain: Open, at most 1 at once"
     assert second == "ordered by operator at 2030-01-01T00:00:00Z: firmware"
     assert len(table) == 4
-    told = json.loads(forewarn("rollout", "show", rollout, "--json").out)
-    assert [each["target"] for each in told["operations"]] == ["h1", "h2"]
+    document = json.loads(forewarn("rollout", "show", rollout, "--json").out)
+    assert [each["target"] for each in document["operations"]] == ["h1", "h2"]
     assert forewarn("rollout", "show", "../fleet").status == 4
 
 

@@ -20,8 +20,8 @@ def test_relays_are_printed_as_a_table_or_json(forewarn: Run) -> None:
     assert head.split() == ["HOST", "STATE", "SINCE", "LAST", "SEEN", "BEHIND"]
     assert first.split() == ["h1", "away", "-", "-", "-"]
     assert second.split()[0] == "h2"
-    found = json.loads(forewarn("relay", "list", "--json").out)
-    assert [(each["host"], each["connected"]) for each in found] == [
+    document = json.loads(forewarn("relay", "list", "--json").out)
+    assert [(each["host"], each["connected"]) for each in document] == [
         ("h1", False),
         ("h2", False),
     ]

@@ -168,8 +168,10 @@ def test_second_replay_starts_after_the_requested_delay(
     file = recordings.write(tmp_path / "life.jsonl", played((0.1, STILL), seconds=0.2))
     words = ["--replay", str(file), "--wait", "0s", "--expect", "none", "--json"]
     assert main(["simulate", *words, "--start-after", "500ms"]) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     first, second = (
-        datetime.fromisoformat(each["time"]) for each in told if each["what"] == "event"
+        datetime.fromisoformat(each["time"])
+        for each in output
+        if each["what"] == "event"
     )
     assert (second - first).total_seconds() >= 0.55

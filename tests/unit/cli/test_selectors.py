@@ -102,8 +102,8 @@ def test_restore_cancel_and_approve_accept_selectors(
     zoned: Served, forewarn: Run
 ) -> None:
     forewarn("fail", "web_0", "db_0")
-    told = json.loads(forewarn("restore", "--scope", "web", "--json").out)
-    assert [each["name"] for each in told["restored"]] == ["web_0"]
+    document = json.loads(forewarn("restore", "--scope", "web", "--json").out)
+    assert [each["name"] for each in document["restored"]] == ["web_0"]
     ended = forewarn("restore", "--scope", "web")
     assert (ended.status, ended.out) == (4, "")
     assert "nothing to restore matches --scope web" in ended.err
@@ -257,10 +257,10 @@ def test_waits_and_availability_accept_all_selectors(
     vms: set[str],
 ) -> None:
     forewarn("maintain", "h1", "--impact", "freeze")
-    told = json.loads(forewarn("waits", "--json", *selected).out)
-    assert {each["tenant"] for each in told["waits"]} == tenants
-    told = json.loads(forewarn("availability", "--json", *selected).out)
-    assert {each["vm"] for each in told["vms"]} == vms
+    document = json.loads(forewarn("waits", "--json", *selected).out)
+    assert {each["tenant"] for each in document["waits"]} == tenants
+    document = json.loads(forewarn("availability", "--json", *selected).out)
+    assert {each["vm"] for each in document["vms"]} == vms
 
 
 @pytest.mark.parametrize("command", ["waits", "availability"])

@@ -43,11 +43,11 @@ def test_simulation_shows_stages_nights_and_budgets(
 ) -> None:
     ended = forewarn("campaign", "simulate", str(file), "--approve", "50%")
     assert ended.status == 0, ended.err
-    told = json.loads(
+    document = json.loads(
         forewarn("campaign", "simulate", str(file), "--approve", "50%", "--json").out
     )
     lines = ended.out.splitlines()
-    hosts = told["host_count"]
+    hosts = document["host_count"]
     assert lines[0].startswith(f"campaign kernel: reboot of {hosts} hosts with ")
     assert lines[1] == (
         "assumed: 50 % of the scopes approve, 0 % of the hosts fail; stages are "
@@ -56,10 +56,10 @@ def test_simulation_shows_stages_nights_and_budgets(
     assert lines[2].startswith("ended at ")
     assert f": {hosts} done, 0 failed, 0 left" in lines[2]
     assert lines[-1] == "seed 1; nothing was announced or changed"
-    for each in told["stages"]:
+    for each in document["stages"]:
         # People get whole seconds.
         assert f"{each['ends'][:19]}Z" in ended.out
-    (opening,) = [each for each in told["periods"] if each["done"]]
+    (opening,) = [each for each in document["periods"] if each["done"]]
     assert opening["opens"].endswith("T06:00:00Z")
     assert forewarn("campaign", "list").out == "no open campaigns\n"
 
@@ -69,13 +69,13 @@ def test_halt_is_shown_with_what_was_left(
 ) -> None:
     file.write_text(f"{TEXT}[campaign.tolerance]\nfailures = 0\nin_a_row = 0\n")
     ended = forewarn("campaign", "simulate", str(file), "--failures", "100%")
-    told = json.loads(
+    document = json.loads(
         forewarn("campaign", "simulate", str(file), "--failures", "100%", "--json").out
     )
     assert ended.status == 0, ended.err
-    assert f"halted at {told['ends'][:19]}Z, " in ended.out
-    assert f"1 failed, {told['left']} left" in ended.out
-    assert f"failed: {told['failed'][0]}" in ended.out
+    assert f"halted at {document['ends'][:19]}Z, " in ended.out
+    assert f"1 failed, {document['left']} left" in ended.out
+    assert f"failed: {document['failed'][0]}" in ended.out
 
 
 def test_page_has_the_hosts_and_the_sentences_of_the_terminal(
@@ -84,7 +84,7 @@ def test_page_has_the_hosts_and_the_sentences_of_the_terminal(
     page = tmp_path / "kernel.html"
     ended = forewarn("campaign", "simulate", str(file), "--html", str(page))
     assert ended.status == 0, ended.err
-    told = json.loads(forewarn("campaign", "simulate", str(file), "--json").out)
+    document = json.loads(forewarn("campaign", "simulate", str(file), "--json").out)
     text = page.read_text(encoding="utf-8")
     assert "<title>simulation: kernel</title>" in text
     found = re.search(
@@ -92,7 +92,7 @@ def test_page_has_the_hosts_and_the_sentences_of_the_terminal(
     )
     assert found is not None
     shown = json.loads(found[1])
-    names = [each["host"] for each in told["hosts"]]
+    names = [each["host"] for each in document["hosts"]]
     assert [each["host"] for each in shown["simulation"]["hosts"]] == names
     assert set(shown["facts"]) <= set(ended.out.splitlines())
 
@@ -186,8 +186,8 @@ def test_terminal_gets_a_bar_and_json_gets_none(
 ) -> None:
     key = "one-key"
     service.gateway.progress[key] = Progress(part=Part.PLAYING, done=5, of=20)
-    said = "s [#####...............] 5 of 20 hosts done"
-    screen = WatchedScreen("simulating" if is_json else said)
+    message = "s [#####...............] 5 of 20 hosts done"
+    screen = WatchedScreen("simulating" if is_json else message)
     name = f"{verb}_campaign"
     work = getattr(service.gateway, name)
     keys: list[str] = []
@@ -205,4 +205,4 @@ def test_terminal_gets_a_bar_and_json_gets_none(
     words = ["campaign", verb, str(file), *(["--json"] if is_json else [])]
     assert cli.main(words) == 0
     assert keys == [key]
-    assert (said in screen.getvalue()) is not is_json
+    assert (message in screen.getvalue()) is not is_json

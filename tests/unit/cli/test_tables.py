@@ -119,15 +119,15 @@ def test_each_list_is_complete_at_each_width(
     piped = {line: forewarn(*words).out for line, words in found}
     for width in (40, 80, 100, 120, 160):
         terminal.columns(width)
-        told = ""
+        message = ""
         for line, words in found:
             shown = terminal.run(*words)
             check_whole(piped[line], shown)
-            told += f"$ forewarn {line}\n{shown}\n"
+            message += f"$ forewarn {line}\n{shown}\n"
         file = GOLDEN / f"{width}.txt"
         if request.config.getoption("--rewrite"):
-            file.write_text(named(told))
-        assert named(told) == file.read_text(), "run `pytest --rewrite` on this file"
+            file.write_text(named(message))
+        assert named(message) == file.read_text(), "run `pytest --rewrite` on this file"
 
 
 def check_whole(piped: str, shown: str) -> None:

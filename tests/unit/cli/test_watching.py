@@ -12,7 +12,7 @@ from rich.text import Text
 from forewarn.cli import watching
 from forewarn.cli.command_table import CommandError, Exit
 from forewarn.cli.listings import OPERATIONS
-from forewarn.cli.watching import Seen, drawn, follow
+from forewarn.cli.watching import ListState, drawn, follow
 from forewarn.instants import parse_instant
 from tests.unit.cli.conftest import Ended, Served, Terminal
 
@@ -40,15 +40,15 @@ def operation(number: int, state: str = "Announced", **members: Any) -> dict[str
     }
 
 
-def begun(number: int) -> Seen:
-    seen = Seen(OPERATIONS)
+def begun(number: int) -> ListState:
+    seen = ListState(OPERATIONS)
     for each in range(number):
         seen.take("operations", operation(each), now=AT)
     seen.take("ready", {}, now=AT)
     return seen
 
 
-def picture(seen: Seen, width: int = 120, height: int = 24) -> list[str]:
+def picture(seen: ListState, width: int = 120, height: int = 24) -> list[str]:
     return drawn(seen, title="operations", width=width, height=height).plain.split("\n")
 
 
@@ -190,7 +190,7 @@ def test_terminal_screen_is_restored_with_the_last_display(
 
     complete: list[bool] = []
 
-    def interrupted(seen: Seen, **size: Any) -> Text:
+    def interrupted(seen: ListState, **size: Any) -> Text:
         complete.append(seen.is_ready)
         if threading.current_thread() is not threading.main_thread():
             # A closed session sends it to its programs.

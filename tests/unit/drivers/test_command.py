@@ -92,12 +92,12 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
+    bench = Bench(tmp_path)
+    yield bench
     # What waits for this file may go.
     (tmp_path / "go").touch()
     eventually(lambda: watching(tmp_path / "records"), lambda pids: not pids)
-    for driver in made.opened:
+    for driver in bench.opened:
         driver.close()
 
 

@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    for driver in made.opened:
+    bench = Bench(tmp_path)
+    yield bench
+    for driver in bench.opened:
         driver.close()
 
 

@@ -5,7 +5,7 @@ import pytest
 from forewarn.drivers import records
 from forewarn.drivers.port import Call, CallVm
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.drivers.tasks import IMPACTS
+from forewarn.drivers.tasks import CALL_DURATIONS
 from forewarn.instants import HOUR, MILLISECOND, SECOND, Micros
 from forewarn.protocol.operations import KEEPING_ACTIONS, MOVING_ACTIONS, Action
 from tests.unit.drivers.test_command import Bench, bench, call_of, report_of
@@ -47,7 +47,7 @@ def test_failed_call_has_no_pause(bench: Bench) -> None:
     assert report_of(driver).paused == ()
 
 
-@pytest.mark.parametrize("action", list(IMPACTS))
+@pytest.mark.parametrize("action", list(CALL_DURATIONS))
 def test_a_simulated_pause_is_as_long_as_its_call(action: Action) -> None:
     driver = SimulatedDriver()
     to_host = "h2" if action in MOVING_ACTIONS else ""
@@ -63,7 +63,7 @@ def test_a_simulated_pause_is_as_long_as_its_call(action: Action) -> None:
         now=0,
     )
     [report] = driver.reports(now=HOUR)
-    measured = dict.fromkeys(("a", "b"), IMPACTS[action])
+    measured = dict.fromkeys(("a", "b"), CALL_DURATIONS[action])
     assert dict(report.paused) == (measured if action in KEEPING_ACTIONS else {})
 
 

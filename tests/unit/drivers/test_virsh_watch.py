@@ -65,10 +65,10 @@ def test_watch_prints_the_present_state_and_each_event(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         try:
-            found = [parse_sighting(process.stdout.readline(), now=0) for _ in wanted]
+            output = [parse_sighting(process.stdout.readline(), now=0) for _ in wanted]
         finally:
             os.killpg(process.pid, signal.SIGKILL)
-    assert found == wanted
+    assert output == wanted
 
 
 def test_each_printed_line_is_a_json_object(tmp_path: Path) -> None:

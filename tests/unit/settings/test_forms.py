@@ -46,7 +46,7 @@ def test_value_from_file_is_read(
 @pytest.mark.parametrize(
     ("option", "written", "fault"),
     [
-        (Option(form=Forms.TEXT), 1, "must be a text"),
+        (Option(form=Forms.TEXT), 1, "must be a string"),
         (Option(form=Forms.TEXT), "", "must not be empty"),
         (Option(form=Forms.TEXT), "a" * (TEXT_MAX + 1), "at most 10000 characters"),
         (Option(form=Forms.TEXT), "\x07", "control characters"),

@@ -94,7 +94,7 @@ def test_later_source_replaces_an_earlier_one() -> None:
             '[[hook]]\nurl = "u"\nurk = 1',
             'own.toml:3: hook.urk: there is no such setting (did you mean "url"?)',
         ),
-        ("[[hook]]\nurl = 1", "own.toml:2: hook.url: must be a text"),
+        ("[[hook]]\nurl = 1", "own.toml:2: hook.url: must be a string"),
         (
             '[[hook]]\nurl = "u"\n' * 101,
             "own.toml:201: hook: has more than 100 tables, the maximum",

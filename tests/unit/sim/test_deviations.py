@@ -73,7 +73,7 @@ def judged(
     given: Response | None = None,
 ) -> list[str]:
     found = judge.judge(
-        vm, request, genuine=genuine, given=given or genuine, io_time=at
+        vm, request, genuine=genuine, answer=given or genuine, io_time=at
     )
     return [each.name for each in found]
 

@@ -12,7 +12,7 @@ from forewarn.metadata.limits import Limits
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.faults.player import Player
 from forewarn.sim.front import Front
-from forewarn.sim.journal import Journal, Seen
+from forewarn.sim.journal import Journal, JournalEntry
 from forewarn.sim.recorded import RecordedFaults
 from forewarn.sim.recording import Failed, Failure
 from tests.fuzz.talk import Talk, answers_of
@@ -45,7 +45,7 @@ class Bench:
         self.endpoint = make_endpoint(rate_limit=rate_limit)
         self.faults: Player = RecordedFaults(now=self.clock.now)
         self.journal = Journal()
-        self.told: list[Seen] = []
+        self.told: list[JournalEntry] = []
         self.journal.on_seen.append(self.told.append)
         self.front = Front(
             faults=self.faults,
@@ -91,7 +91,7 @@ def run(story: Callable[[], Coroutine[None, None, None]]) -> None:
     asyncio.run(story())
 
 
-def names(seen: Sequence[Seen]) -> list[list[str]]:
+def names(seen: Sequence[JournalEntry]) -> list[list[str]]:
     return [[each.name for each in one.deviations] for one in seen]
 
 

@@ -10,8 +10,8 @@ from forewarn.sim.journal import (
     VALUE_KEPT_MAX,
     Evidence,
     Journal,
+    JournalEntry,
     Repeated,
-    Seen,
     kept,
 )
 from forewarn.sim.scenario.client_log import Witness
@@ -28,9 +28,9 @@ def see(
     genuine: int = 200,
     at: int = 0,
     found: tuple[Deviation, ...] = (),
-) -> Seen:
+) -> JournalEntry:
     asked = request or get()
-    seen = Seen(
+    seen = JournalEntry(
         number=journal.last + 1,
         at=at,
         vm=vm,

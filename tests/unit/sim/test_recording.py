@@ -123,7 +123,7 @@ WRONG = {
     '1: api_version: "2020-13-01" is unknown': [
         FIRST.replace("2020-07-01", "2020-13-01")
     ],
-    "1: api_version: it is missing, and must be a text": [
+    "1: api_version: it is missing, and must be a string": [
         FIRST.replace("api_version", "version")
     ],
     "1: started, poll: 'yesterday' is not a time such as 2026-11-21T10:00:00Z": [
@@ -156,7 +156,10 @@ WRONG = {
         FIRST,
         ANSWER.replace("ETag", "E Tag"),
     ],
-    "2: text: it is missing, and must be a text": [FIRST, ANSWER.replace("text", "t")],
+    "2: text: it is missing, and must be a string": [
+        FIRST,
+        ANSWER.replace("text", "t"),
+    ],
     "2: base64: it cannot be decoded": [FIRST, ANSWER.replace("text", "base64")],
     "2: text: it has half of a surrogate pair; use base64": [
         FIRST,

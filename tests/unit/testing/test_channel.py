@@ -221,7 +221,7 @@ def test_operator_api_url_is_returned(talk: Talk) -> None:
         ("nonsense", "usage", "the line is not JSON"),
         (" \n", "usage", "an empty line is not a request"),
         ("[]", "usage", "one JSON object"),
-        ("{}", "usage", "'do' is missing: it must be a text"),
+        ("{}", "usage", "'do' is missing: it must be a string"),
         (
             '{"do":"dance"}',
             "usage",
@@ -229,7 +229,7 @@ def test_operator_api_url_is_returned(talk: Talk) -> None:
         ),
         ('{"do":"events","world":"other"}', "usage", "there is no world 'other'"),
         ('{"do":"reboot","vm":"web_0","x":1}', "usage", "reboot has no 'x'"),
-        ('{"do":"reboot"}', "usage", "'vm' is missing: it must be a text"),
+        ('{"do":"reboot"}', "usage", "'vm' is missing: it must be a string"),
         ('{"do":"reboot","vm":"web_9"}', "refused", 'no VM "web_9"'),
         ('{"do":"reboot","vm":"web_0","notice":true}', "usage", "'notice' must be"),
         (

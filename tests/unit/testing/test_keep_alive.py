@@ -3,7 +3,7 @@
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
-from forewarn.testing import ScheduledEvents, Seen, Vm
+from forewarn.testing import JournalEntry, ScheduledEvents, Vm
 
 GET = (
     b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
@@ -13,7 +13,7 @@ GET = (
 WAITED_FOR = 3
 
 
-def ask_until_waited(vm: Vm) -> tuple[list[Seen], list[Seen]]:
+def ask_until_waited(vm: Vm) -> tuple[list[JournalEntry], list[JournalEntry]]:
     """Send requests on one connection during a wait; return its result and all requests."""
     host, port = vm.url.removeprefix("http://").split(":")
     with (

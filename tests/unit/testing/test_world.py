@@ -401,7 +401,9 @@ def test_approval_of_an_ended_event_raises_an_error(
     finished.finish()
     for event, status in ((cancelled, "Cancelled"), (finished, "Removed")):
         for vm in ("", event.vms[0]):
-            with pytest.raises(RefusedError, match=rf"\({status}\) is over and cannot"):
+            with pytest.raises(
+                RefusedError, match=rf"\({status}\) has ended and cannot"
+            ):
                 event.approve(vm)
         with pytest.raises(
             RefusedError, match="can post the approval: the endpoint answers 2"

@@ -245,7 +245,7 @@ def test_requests_for_events_are_refused_in_a_replay(
         ({"speed": 1e9}, r"speed must be at most 1e\+06"),
         ({"replay": "nowhere.jsonl"}, "nowhere.jsonl cannot be read: No such file"),
         ({"replay": "\0"}, "is not a valid file name"),
-        ({"replay": 3}, "replay must be a text, or a Path, not 3"),
+        ({"replay": 3}, "replay must be a string, or a Path, not 3"),
     ],
 )
 def test_options_that_a_replay_cannot_have_are_refused(
@@ -274,16 +274,18 @@ def test_wait_on_a_virtual_clock_is_refused(still: ScheduledEvents) -> None:
 @pytest.mark.parametrize("expect", ["scenario", "asked", "approved"])
 def test_replay_without_a_client_fails_the_test(file: Path, expect: Any) -> None:
     world = ScheduledEvents(replay=file, clock="virtual", expect=expect)
-    said = r"did not meet the recording:\n  no client asked for the events of web_0\n"
-    with pytest.raises(NotSeenError, match=said), world:
+    message = (
+        r"did not meet the recording:\n  no client asked for the events of web_0\n"
+    )
+    with pytest.raises(NotSeenError, match=message), world:
         world.advance("1h")
 
 
 def test_late_approval_fails_the_test(file: Path) -> None:
     world = ScheduledEvents(replay=file, clock="virtual", expect="approved")
-    said = "web_0 did not approve Freeze D4713D60 of web_0 in the 50 s before it was"
+    message = "web_0 did not approve Freeze D4713D60 of web_0 in the 50 s before it was"
     Program(world.vm("web_0").url).events()
-    with pytest.raises(NotSeenError, match=said), world:
+    with pytest.raises(NotSeenError, match=message), world:
         world.advance("65s")
 
 

@@ -69,10 +69,12 @@ def of_prometheus(body: bytes) -> list[Alert]:
     whole = members(_json(body))
     if whole.get("status") != "success":
         kind, why = whole.get("errorType"), whole.get("error")
-        said = last_line(f"{kind}: {why}") if why else "a body that is not Prometheus'"
-        raise AlertsError(f"it answered with {said}")
+        reason = (
+            last_line(f"{kind}: {why}") if why else "a body that is not Prometheus'"
+        )
+        raise AlertsError(f"it answered with {reason}")
     alerts = members(whole.get("data")).get("alerts")
-    found: list[Alert] = []
+    alerts_read: list[Alert] = []
     for alert in _each(alerts, "data.alerts"):
         state = alert.get("state")
         if state == INACTIVE:
@@ -83,8 +85,8 @@ def of_prometheus(body: bytes) -> list[Alert]:
                 f"the state of an alert is neither {FIRING} nor {PENDING}"
             )
         labels = _labels(alert)
-        found.append(Alert(labels=labels, is_pending=state == PENDING))
-    return found
+        alerts_read.append(Alert(labels=labels, is_pending=state == PENDING))
+    return alerts_read
 
 
 def of_alertmanager(body: bytes) -> list[Alert]:
@@ -93,14 +95,14 @@ def of_alertmanager(body: bytes) -> list[Alert]:
     Silenced and inhibited alerts are skipped, in case a server ignores the query for
     active ones.
     """
-    found: list[Alert] = []
+    alerts: list[Alert] = []
     for alert in _each(_json(body), "the answer"):
         state = members(alert.get("status")).get("state")
         if not isinstance(state, str):
             raise AlertsError("an alert has no status.state")
         if state != SUPPRESSED:
-            found.append(Alert(labels=_labels(alert)))
-    return found
+            alerts.append(Alert(labels=_labels(alert)))
+    return alerts
 
 
 def counted(
@@ -121,18 +123,18 @@ def words_of(alerts: Sequence[Alert]) -> str:
     names = Counter(_shown(alert.name) for alert in alerts)
     # The most frequent first, then by name, so that the text is deterministic.
     ordered = sorted(names.items(), key=lambda each: (-each[1], each[0]))
-    told = [
+    names_shown = [
         f"{name} ({count})" if count > 1 else name
         for name, count in ordered[:NAMES_SHOWN]
     ]
     if len(ordered) > NAMES_SHOWN:
-        told.append(f"and {len(ordered) - NAMES_SHOWN} more names")
+        names_shown.append(f"and {len(ordered) - NAMES_SHOWN} more names")
     is_one = len(alerts) == 1
     verb = "fires" if is_one else "fire"
     if any(alert.is_pending for alert in alerts):
         verb = "fires or is pending" if is_one else "fire or are pending"
     noun = "alert" if is_one else "alerts"
-    return f"{len(alerts)} {noun} {verb}: {', '.join(told)}"
+    return f"{len(alerts)} {noun} {verb}: {', '.join(names_shown)}"
 
 
 def _shown(name: str) -> str:
@@ -148,23 +150,23 @@ def _json(body: bytes) -> Any:
         raise AlertsError("its answer is not JSON") from error
 
 
-def _lean(found: dict[str, Any]) -> dict[str, Any]:
+def _lean(alert: dict[str, Any]) -> dict[str, Any]:
     """Return an object without large members that are not used."""
-    if "labels" in found:
-        found.pop("annotations", None)
-        found.pop("receivers", None)
-    return found
+    if "labels" in alert:
+        alert.pop("annotations", None)
+        alert.pop("receivers", None)
+    return alert
 
 
-def _each(value: object, what: str) -> Iterator[dict[str, Any]]:
+def _each(value: object, source: str) -> Iterator[dict[str, Any]]:
     if not isinstance(value, list):
-        raise AlertsError(f"{what} is not a list of alerts")
+        raise AlertsError(f"{source} is not a list of alerts")
     alerts = cast("list[Any]", value)
     if len(alerts) > ALERTS_MAX:
         raise AlertsError(f"it has more than {ALERTS_MAX:,} alerts")
     for alert in alerts:
         if not isinstance(alert, dict):
-            raise AlertsError(f"{what} has an item that is not an alert")
+            raise AlertsError(f"{source} has an item that is not an alert")
         yield cast("dict[str, Any]", alert)
 
 

@@ -23,7 +23,7 @@ from forewarn.agent.alerts.reading import (
     words_of,
 )
 from forewarn.agent.asker import Asker
-from forewarn.agent.core.permits import AskGate, GateAnswer, GateSaid
+from forewarn.agent.core.permits import AskGate, GateAnswer, GateResponse
 from forewarn.agent.handlers.posting import said_in
 from forewarn.agent.handlers.secret import read_token
 from forewarn.agent.settings_model import GateSettings
@@ -44,17 +44,17 @@ _OK = 200
 
 
 @frozen_dataclass
-class Found:
+class AlertSummary:
     """The result of one request."""
 
     answer: GateAnswer
     """CLEAR or ALERTS."""
     alerts: int
-    """The number of alerts that count."""
+    """Number of alerts that keep the gate closed."""
     text: str
     """A summary for people, of bounded length."""
     all_alerts: int
-    """The number of all alerts, including those that do not count."""
+    """The number of all alerts, including those that do not keep the gate closed."""
 
 
 class AlertServer:
@@ -67,22 +67,22 @@ class AlertServer:
         self._clock = clock
         self._selection = selection(settings.only, settings.ignore)
 
-    def ask(self, timeout: Micros) -> Found:
-        """Return which alerts are active and count; raises ForewarnError."""
+    def ask(self, timeout: Micros) -> AlertSummary:
+        """Summarize the active alerts; raises ForewarnError."""
         answer = self._get(timeout)
         if answer.status != _OK:
-            said = said_in(answer)
-            told = f"it answered {answer.status}"
-            raise AlertsError(f"{told}: {said}" if said else told)
+            reason = said_in(answer)
+            message = f"it answered {answer.status}"
+            raise AlertsError(f"{message}: {reason}" if reason else message)
         read = of_prometheus if self._settings.prometheus else of_alertmanager
         alerts = read(answer.body)
-        mine: list[Alert] = counted(
+        relevant: list[Alert] = counted(
             alerts, self._selection, pending=self._settings.pending
         )
-        return Found(
-            answer=GateAnswer.ALERTS if mine else GateAnswer.CLEAR,
-            alerts=len(mine),
-            text=words_of(mine),
+        return AlertSummary(
+            answer=GateAnswer.ALERTS if relevant else GateAnswer.CLEAR,
+            alerts=len(relevant),
+            text=words_of(relevant),
             all_alerts=len(alerts),
         )
 
@@ -112,12 +112,12 @@ class AlertServer:
 class Server(Protocol):
     """The server of a gatekeeper."""
 
-    def ask(self, timeout: Micros) -> Found:
-        """Return which alerts are active and count; raises ForewarnError."""
+    def ask(self, timeout: Micros) -> AlertSummary:
+        """Summarize the active alerts; raises ForewarnError."""
         ...
 
 
-class Gatekeeper(Asker[Server, AskGate, GateSaid]):
+class Gatekeeper(Asker[Server, AskGate, GateResponse]):
     """Ask one server in a thread, and report its answers."""
 
     name = "gate"
@@ -126,21 +126,23 @@ class Gatekeeper(Asker[Server, AskGate, GateSaid]):
         self,
         make: Callable[[], Server],
         *,
-        tell: Callable[[GateSaid], None],
+        tell: Callable[[GateResponse], None],
         timeout: Micros,
     ) -> None:
         """Send nothing yet; the thread calls `make`, and any thread calls `tell`."""
         super().__init__(make, tell)
         self._timeout = timeout
 
-    def _answer(self, target: Server, asked: AskGate) -> GateSaid:
-        found = target.ask(self._timeout)
-        return GateSaid(
-            number=asked.number,
-            answer=found.answer,
-            alerts=found.alerts,
-            detail=found.text,
+    def _answer(self, target: Server, request: AskGate) -> GateResponse:
+        summary = target.ask(self._timeout)
+        return GateResponse(
+            number=request.number,
+            answer=summary.answer,
+            alerts=summary.alerts,
+            detail=summary.text,
         )
 
-    def _trouble(self, asked: AskGate, detail: str) -> GateSaid:
-        return GateSaid(number=asked.number, answer=GateAnswer.TROUBLE, detail=detail)
+    def _failure(self, request: AskGate, detail: str) -> GateResponse:
+        return GateResponse(
+            number=request.number, answer=GateAnswer.TROUBLE, detail=detail
+        )

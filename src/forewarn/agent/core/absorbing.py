@@ -22,7 +22,7 @@ from forewarn.agent.core import (
     table,
 )
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     Consent,
     Finished,
     Input,
@@ -30,7 +30,7 @@ from forewarn.agent.core.model import (
     Note,
     NoteKind,
     Ordered,
-    PeerSaid,
+    PeerResponse,
     Phase,
     Polled,
     Presence,
@@ -40,10 +40,10 @@ from forewarn.agent.core.model import (
     note_of,
 )
 from forewarn.agent.core.names import keys_of
-from forewarn.agent.core.permits import GateSaid, LockSaid
+from forewarn.agent.core.permits import GateResponse, LockResponse
 from forewarn.agent.core.policy import GoneAfter, Policy
 from forewarn.agent.core.presence import Answer
-from forewarn.agent.core.table import Given
+from forewarn.agent.core.table import StageInput
 from forewarn.instants import SECOND, Micros, describe_duration
 from forewarn.protocol.notices import STARTED, Notice
 
@@ -56,11 +56,11 @@ EARLY: Micros = SECOND
 Absorbed = tuple[Memory, list[Note]]
 
 
-def absorb(policy: Policy, memory: Memory, given: Input, now: Micros) -> Absorbed:
+def absorb(policy: Policy, memory: Memory, input_: Input, now: Micros) -> Absorbed:
     """Return the memory after one input, and the notes about it."""
-    if isinstance(given, Polled):
-        return _read(policy.gone_after, memory, given, now)
-    return _ABSORBERS[type(given)](memory, given, now)
+    if isinstance(input_, Polled):
+        return _read(policy.gone_after, memory, input_, now)
+    return _ABSORBERS[type(input_)](memory, input_, now)
 
 
 def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
@@ -74,19 +74,23 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
     # The reason for a stop replaces the handler's detail.
     was_stopped = state is StepState.STOPPED and step.detail
     detail = step.detail if was_stopped else finished.detail
-    told = ": ".join(filter(None, (state.value, detail)))
+    sentence = ": ".join(filter(None, (state.value, detail)))
     new = replace(step, state=state, detail=detail, ended=now)
     if isinstance(owner, Memory):
-        kept = tuple(new if each is step else each for each in owner.restored)
-        note = note_of(None, NoteKind.HANDLER, now, told, handler=handler, ended=state)
-        return replace(memory, restored=kept), [note]
-    kept = tuple(new if each is step else each for each in owner.steps)
-    task = replace(owner, steps=kept)
+        new_steps = tuple(new if each is step else each for each in owner.restored)
+        note = note_of(
+            None, NoteKind.HANDLER, now, sentence, handler=handler, ended=state
+        )
+        return replace(memory, restored=new_steps), [note]
+    new_steps = tuple(new if each is step else each for each in owner.steps)
+    task = replace(owner, steps=new_steps)
     memory = memory.put(task)
     if step.phase is Phase.RECOVER and state is StepState.DONE:
         memory = recovering.mark_recovered(memory, handler, now)
-    told = f"{step.phase.value}: {told}"
-    notes = [note_of(task, NoteKind.HANDLER, now, told, handler=handler, ended=state)]
+    sentence = f"{step.phase.value}: {sentence}"
+    notes = [
+        note_of(task, NoteKind.HANDLER, now, sentence, handler=handler, ended=state)
+    ]
     is_lost = (step.phase, state) == (Phase.RECOVER, StepState.FAILED)
     if is_lost and step.attempt == 1:
         # Note a failed recovery only once, since it is retried without end.
@@ -95,7 +99,7 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
     return memory, notes
 
 
-def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
+def _answered(memory: Memory, answered: ApprovalResult, now: Micros) -> Absorbed:
     task = memory.find(answered.event_id)
     if task is None or task.consent is not Consent.WANTED:
         return memory, []
@@ -129,13 +133,13 @@ def _untaken(memory: Memory, task: Task, how: str, why: str, now: Micros) -> Abs
     ]
 
 
-def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Absorbed:
-    task = memory.find(said.event_id)
-    if task is None or not names.is_named(task.notice, said.name):
+def _heard(memory: Memory, answer: PeerResponse, now: Micros) -> Absorbed:
+    task = memory.find(answer.event_id)
+    if task is None or not names.is_named(task.notice, answer.name):
         return memory, []
-    key = names.key_of(said.name)
+    key = names.key_of(answer.name)
     ready = {name for name in task.peers_ready if name != key}
-    if said.is_prepared:
+    if answer.is_prepared:
         ready.add(key)
     alive = {**dict(task.peers_alive), key: now}
     task = replace(
@@ -166,11 +170,11 @@ def _ordered(memory: Memory, ordered: Ordered, now: Micros) -> Absorbed:
 
 _ABSORBERS: Mapping[type[Input], Callable[[Memory, Any, Micros], Absorbed]] = {
     Finished: _finished,
-    Answered: _answered,
-    PeerSaid: _heard,
+    ApprovalResult: _answered,
+    PeerResponse: _heard,
     Ordered: _ordered,
-    LockSaid: locking.absorb,
-    GateSaid: gating.absorb,
+    LockResponse: locking.absorb,
+    GateResponse: gating.absorb,
 }
 
 
@@ -205,9 +209,9 @@ def _read(
         if task.presence is Presence.LISTED and notice is not None:
             if not before.is_live:
                 task = _returned(task, now)
-            task, told = _shown(task, notice, memory.name, now)
+            task, new_notes = _shown(task, notice, memory.name, now)
             task = replace(task, incarnation=polled.incarnation)
-            notes += told
+            notes += new_notes
         elif task.presence is Presence.GONE and before.is_live:
             task, note = _left(before, task, gone_after, now)
             notes.append(note)
@@ -299,7 +303,7 @@ def _left(
     before: Task, task: Task, gone_after: GoneAfter, now: Micros
 ) -> tuple[Task, Note]:
     """Return the task of an event that has ended, and a note on how it ended."""
-    task = replace(table.step(task, Given.LEAVE), gone=now)
+    task = replace(table.step(task, StageInput.LEAVE), gone=now)
     why = _EVIDENCE.get(before.presence, "")
     if why:
         long = presence.patience(before, gone_after, now)
@@ -329,9 +333,9 @@ def _shown(
         notice = replace(notice, status=STARTED)
     is_named = names.is_named(notice, name)
     if is_named and not task.mine and task.stage is not Stage.SEEN:
-        task = _new_round(task, Given.CONCERN)
+        task = _new_round(task, StageInput.CONCERN)
     begins = notice.has_started and not task.started
-    told = _by_whom(task, now)
+    starter = _by_whom(task, now)
     task = replace(
         task,
         notice=notice,
@@ -339,7 +343,7 @@ def _shown(
         mine=task.mine or is_named,
         started=now if begins else task.started,
     )
-    return task, [note_of(task, NoteKind.STARTED, now, told)] * begins
+    return task, [note_of(task, NoteKind.STARTED, now, starter)] * begins
 
 
 def _by_whom(task: Task, now: Micros) -> str:
@@ -354,11 +358,11 @@ def _returned(task: Task, now: Micros) -> Task:
     """Return a task whose event has returned after it counted as ended."""
     phases = {step.phase for step in task.steps if step.round == task.round}
     if task.stage is Stage.RECOVERING and phases == {Phase.PREPARE}:
-        return replace(table.step(task, Given.REAPPEAR), gone=0)
+        return replace(table.step(task, StageInput.REAPPEAR), gone=0)
     # An approval remains valid (clause 3.2).
     is_given = task.consent is Consent.GIVEN
     return replace(
-        _new_round(task, Given.COME_BACK),
+        _new_round(task, StageInput.COME_BACK),
         # If the event has started meanwhile, the same rule applies.
         rule_sum=task.rule_sum,
         seen=now,
@@ -373,11 +377,11 @@ def _returned(task: Task, now: Micros) -> Task:
     )
 
 
-def _new_round(task: Task, given: Given) -> Task:
+def _new_round(task: Task, event: StageInput) -> Task:
     """Return the task for a new round, with only the pending recoveries kept."""
     owed = steps.unrecovered(task)
     return replace(
-        table.step(task, given),
+        table.step(task, event),
         round=task.round + 1,
         rule="",
         rule_sum=0,

@@ -141,10 +141,10 @@ def _held_back(
     now: Micros,
 ) -> Verdict:
     """Return the wait of an approval for the gate."""
-    kept, others = _unsent(task, approved)
-    wakes = [task.notice.not_before, kept.peers_asked + policy.peers_every]
+    unsent, others = _unsent(task, approved)
+    wakes = [task.notice.not_before, unsent.peers_asked + policy.peers_every]
     return Verdict(
-        task=kept,
+        task=unsent,
         commands=others,
         waits=why,
         wake=min((each for each in wakes if each and each > now), default=None),
@@ -172,16 +172,16 @@ def _locked(
     if is_late and not terms.withholds:
         detail = f"not available in time, so approved without it: {why}"
         return replace(approved, notes=(note_of(task, NoteKind.LOCK, now, detail),))
-    kept, others = _unsent(task, approved)
+    unsent, others = _unsent(task, approved)
     if is_late:
         late = "it was not available in time, so the event starts at NotBefore"
-        return Verdict(task=kept, commands=others, waits=f"{why}; {late}")
+        return Verdict(task=unsent, commands=others, waits=f"{why}; {late}")
     then = ""
     if ends is not None:
-        what = "left to NotBefore" if terms.withholds else "approved without it"
-        then = f"; at {format_instant(ends)} the event is {what}"
+        outcome = "left to NotBefore" if terms.withholds else "approved without it"
+        then = f"; at {format_instant(ends)} the event is {outcome}"
     return Verdict(
-        task=kept,
+        task=unsent,
         commands=others,
         waits=f"waits for {why}{then}",
         wake=ends,
@@ -193,7 +193,7 @@ def _unsent(task: Task, approved: Verdict) -> tuple[Task, tuple[Command, ...]]:
 
     The other commands of the task remain, such as requests to peers.
     """
-    kept = replace(
+    unsent = replace(
         approved.task,
         consent=task.consent,
         tries=task.tries,
@@ -201,7 +201,7 @@ def _unsent(task: Task, approved: Verdict) -> tuple[Task, tuple[Command, ...]]:
         retry_at=task.retry_at,
     )
     others = tuple(each for each in approved.commands if not isinstance(each, Send))
-    return kept, others
+    return unsent, others
 
 
 def _why_not_held(lock: Lock, label: str) -> str:
@@ -416,8 +416,8 @@ def _ask(
         return task, (), again
     ask = AskPeers(event_id=task.event_id, names=tuple(others))
     began = task.peers_from if task.peers_asked else now
-    asked = replace(task, peers_asked=now, peers_from=began)
-    return asked, (ask,), now + policy.peers_every
+    asked_task = replace(task, peers_asked=now, peers_from=began)
+    return asked_task, (ask,), now + policy.peers_every
 
 
 def _send(task: Task, now: Micros) -> Verdict:

@@ -48,12 +48,12 @@ def decide(
 ) -> Decision:
     """Return the decision for the inputs, in their order, at this time."""
     notes: list[Note] = []
-    for given in inputs:
-        memory, told = absorbing.absorb(policy, memory, given, now)
-        notes += told
+    for input_ in inputs:
+        memory, new_notes = absorbing.absorb(policy, memory, input_, now)
+        notes += new_notes
     for refresh in (locking.refresh, gating.refresh):
-        memory, told = refresh(memory, policy, now)
-        notes += told
+        memory, new_notes = refresh(memory, policy, now)
+        notes += new_notes
     commands: list[Command] = []
     wakes: list[Micros | None] = []
     waits: list[tuple[str, str]] = []
@@ -139,7 +139,7 @@ def resume(memory: Memory, now: Micros) -> Decision:
     waits until a document lists it.
     """
     commands: list[Command] = [
-        replace(steps.command_of(owner, step), is_again=True)
+        replace(steps.command_of(owner, step), resumes=True)
         for owner, step in steps.running(memory)
     ]
     tasks = tuple(

@@ -22,7 +22,7 @@ from forewarn.agent.core.model import (
     Task,
     note_of,
 )
-from forewarn.agent.core.permits import NO_GATE, AskGate, Gate, GateAnswer, GateSaid
+from forewarn.agent.core.permits import NO_GATE, AskGate, Gate, GateAnswer, GateResponse
 from forewarn.agent.core.policy import GateTerms, Policy
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 
@@ -142,23 +142,25 @@ def _state(gate: Gate, terms: GateTerms, now: Micros) -> str:
 # Inputs
 
 
-def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[Note]]:
+def absorb(
+    memory: Memory, answer: GateResponse, now: Micros
+) -> tuple[Memory, list[Note]]:
     """Return the memory after an answer, and the notes about it."""
     before = memory.gate
-    if not before.is_asking or said.number != before.number:
+    if not before.is_asking or answer.number != before.number:
         return memory, []
-    is_same = before.last is said.answer
-    is_trouble = said.answer is GateAnswer.TROUBLE
+    is_same = before.last is answer.answer
+    is_trouble = answer.answer is GateAnswer.TROUBLE
     gate = replace(
         before,
         is_asking=False,
         answered=now,
-        last=said.answer,
+        last=answer.answer,
         since=before.since if is_same else now,
-        alerts=said.alerts,
-        detail=said.detail,
+        alerts=answer.alerts,
+        detail=answer.detail,
         failures=before.failures + 1 if is_trouble else 0,
-        shut=before.shut if said.answer is GateAnswer.CLEAR else now,
+        shut=before.shut if answer.answer is GateAnswer.CLEAR else now,
     )
     memory = replace(memory, gate=gate)
     if is_same or not before.events:
@@ -167,7 +169,7 @@ def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[No
     if is_trouble:
         kind, about = NoteKind.FAILED, NoteKind.GATE.value
         detail = f"{gate.label} gives no usable answer: {gate.detail}"
-    elif said.answer is GateAnswer.ALERTS:
+    elif answer.answer is GateAnswer.ALERTS:
         detail = f"{gate.detail} ({gate.label})"
     elif before.last is None:
         return memory, []
@@ -198,12 +200,12 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
     patience = terms.timeout + ANSWER_GRACE
     if not gate.is_asking or gate.asked <= now < gate.asked + patience:
         return memory, []
-    said = GateSaid(
+    answer = GateResponse(
         number=gate.number,
         answer=GateAnswer.TROUBLE,
         detail=f"no answer for {describe_duration(patience)}",
     )
-    return absorb(memory, said, now)
+    return absorb(memory, answer, now)
 
 
 def _rested(gate: Gate, now: Micros) -> Gate:

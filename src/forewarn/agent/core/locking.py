@@ -27,13 +27,13 @@ from forewarn.agent.core.permits import (
     NO_LOCK,
     Lock,
     LockAnswer,
-    LockSaid,
+    LockResponse,
     LockState,
     ReleaseLock,
     TakeLock,
 )
 from forewarn.agent.core.policy import LockTerms, Policy, Rule
-from forewarn.agent.core.table import LockGiven
+from forewarn.agent.core.table import LockInput
 from forewarn.instants import MINUTE, SECOND, Micros, describe_duration
 
 RETRY_FIRST: Micros = SECOND
@@ -87,24 +87,28 @@ def deadline(task: Task, terms: LockTerms) -> Micros | None:
 # Inputs
 
 
-def absorb(memory: Memory, said: LockSaid, now: Micros) -> tuple[Memory, list[Note]]:
+def absorb(
+    memory: Memory, answer: LockResponse, now: Micros
+) -> tuple[Memory, list[Note]]:
     """Return the memory after an answer, and the notes about it."""
     lock = memory.lock
-    if not lock.is_asking or said.number != lock.number:
+    if not lock.is_asking or answer.number != lock.number:
         return memory, []
-    lock = replace(lock, is_asking=False, answered=now, last=said.answer, rest_until=0)
-    lock, notes = _ABSORBERS[said.answer](memory, lock, said, now)
+    lock = replace(
+        lock, is_asking=False, answered=now, last=answer.answer, rest_until=0
+    )
+    lock, notes = _ABSORBERS[answer.answer](memory, lock, answer, now)
     return replace(memory, lock=lock), notes
 
 
 def _taken(
-    memory: Memory, lock: Lock, said: LockSaid, now: Micros
+    memory: Memory, lock: Lock, answer: LockResponse, now: Micros
 ) -> tuple[Lock, list[Note]]:
     is_new = lock.state is LockState.WANTED
     waited = describe_duration(now - lock.since)
     lock = replace(
-        _moved(lock, LockGiven.TAKEN, now),
-        until=said.until,
+        _moved(lock, LockInput.TAKEN, now),
+        until=answer.until,
         tries=0,
         refusal="",
         trouble="",
@@ -114,13 +118,13 @@ def _taken(
 
 
 def _refused(
-    memory: Memory, lock: Lock, said: LockSaid, now: Micros
+    memory: Memory, lock: Lock, answer: LockResponse, now: Micros
 ) -> tuple[Lock, list[Note]]:
     before = lock
     lock = replace(
-        _moved(lock, LockGiven.REFUSED, now),
+        _moved(lock, LockInput.REFUSED, now),
         tries=lock.tries + 1,
-        refusal=said.detail or "other VMs hold it",
+        refusal=answer.detail or "other VMs hold it",
         trouble="",
     )
     if before.state is LockState.WANTED:
@@ -133,24 +137,24 @@ def _refused(
 
 
 def _released(
-    memory: Memory, lock: Lock, _said: LockSaid, now: Micros
+    memory: Memory, lock: Lock, _said: LockResponse, now: Micros
 ) -> tuple[Lock, list[Note]]:
     if lock.state is LockState.RELEASING and _is_late(lock.take_late, now):
         return replace(lock, rest_until=lock.take_late, tries=0, trouble=""), []
     had = bool(lock.holder)
-    lock = replace(_moved(lock, LockGiven.RELEASED, now), tries=0, trouble="")
+    lock = replace(_moved(lock, LockInput.RELEASED, now), tries=0, trouble="")
     is_told = had and lock.state is LockState.FREE
     return lock, [_note(memory, now, f"released: {lock.label}")] if is_told else []
 
 
 def _in_trouble(
-    memory: Memory, lock: Lock, said: LockSaid, now: Micros
+    memory: Memory, lock: Lock, answer: LockResponse, now: Micros
 ) -> tuple[Lock, list[Note]]:
     before = lock
     lock = replace(
-        _moved(lock, LockGiven.TROUBLE, now),
+        _moved(lock, LockInput.TROUBLE, now),
         tries=lock.tries + 1,
-        trouble=said.detail or "no usable answer",
+        trouble=answer.detail or "no usable answer",
         has_complained=True,
         **_late(lock, now),
     )
@@ -162,7 +166,7 @@ def _in_trouble(
 
 
 _ABSORBERS: Mapping[
-    LockAnswer, Callable[[Memory, Lock, LockSaid, Micros], tuple[Lock, list[Note]]]
+    LockAnswer, Callable[[Memory, Lock, LockResponse, Micros], tuple[Lock, list[Note]]]
 ] = {
     LockAnswer.TAKEN: _taken,
     LockAnswer.REFUSED: _refused,
@@ -209,12 +213,12 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
     notes: list[Note] = []
     patience = terms.timeout + ANSWER_GRACE
     if lock.is_asking and not lock.asked <= now < lock.asked + patience:
-        said = LockSaid(
+        answer = LockResponse(
             number=lock.number,
             answer=LockAnswer.TROUBLE,
             detail=f"no answer for {describe_duration(patience)}",
         )
-        memory, notes = absorb(memory, said, now)
+        memory, notes = absorb(memory, answer, now)
         lock = memory.lock
     # If the clock was set back, the lock must not last longer.
     if (
@@ -225,7 +229,7 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
         ttl = describe_duration(terms.ttl)
         detail = f"the {lock.label} was not confirmed for {ttl}: it may be lost"
         notes.append(_note(memory, now, detail, NoteKind.FAILED))
-        memory = replace(memory, lock=_moved(lock, LockGiven.EXPIRE, now))
+        memory = replace(memory, lock=_moved(lock, LockInput.EXPIRE, now))
     return memory, notes
 
 
@@ -239,7 +243,7 @@ def _other(memory: Memory, terms: LockTerms, now: Micros) -> tuple[Memory, list[
             f"still hold the {lock.label}, which is not released now"
         )
         notes.append(_note(memory, now, detail, NoteKind.FAILED))
-    state = table.lock_step(lock.state, LockGiven.MOVE)
+    state = table.lock_step(lock.state, LockInput.MOVE)
     fresh = Lock(state=state, label=terms.label, number=lock.number)
     return replace(memory, lock=fresh), notes
 
@@ -254,20 +258,20 @@ def advance(memory: Memory, policy: Policy, now: Micros) -> Change:
     needing = _needing(memory)
     if needing:
         if lock.state in _NOT_NEEDED:
-            lock = _moved(lock, LockGiven.NEED, now)
+            lock = _moved(lock, LockInput.NEED, now)
         if not lock.holder:
             lock = replace(lock, holder=holder)
     elif lock.state is LockState.UNKNOWN:
         lock = _quiet(memory, policy.gone_after.started, now)
     elif lock.state in _NEEDED:
-        lock = _moved(lock, LockGiven.SPARE, now)
+        lock = _moved(lock, LockInput.SPARE, now)
         if lock.state is LockState.PAUSING and _is_unused(memory, terms, now):
-            lock = _moved(lock, LockGiven.DUE, now)
+            lock = _moved(lock, LockInput.DUE, now)
     if (
         lock.state is LockState.PAUSING
         and not lock.since <= now < lock.since + terms.pause
     ):
-        lock = _moved(lock, LockGiven.DUE, now)
+        lock = _moved(lock, LockInput.DUE, now)
     commands: tuple[Command, ...] = ()
     due = _due(lock, needing, terms, now)
     if due is not None and due <= now:
@@ -344,7 +348,7 @@ def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:
     # If the clock was set back, the time starts again.
     if not 0 < lock.since <= now:
         lock = replace(lock, since=now)
-    return lock if now < lock.since + long else _moved(lock, LockGiven.SPARE, now)
+    return lock if now < lock.since + long else _moved(lock, LockInput.SPARE, now)
 
 
 def _due(
@@ -429,8 +433,8 @@ def problems(memory: Memory, policy: Policy) -> list[str]:
 # Changes of state, and notes
 
 
-def _moved(lock: Lock, given: LockGiven, now: Micros) -> Lock:
-    state = table.lock_step(lock.state, given)
+def _moved(lock: Lock, event: LockInput, now: Micros) -> Lock:
+    state = table.lock_step(lock.state, event)
     if state is lock.state:
         return lock
     lock = replace(

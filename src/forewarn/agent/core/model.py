@@ -15,9 +15,9 @@ from forewarn.agent.core.permits import (
     NO_LOCK,
     AskGate,
     Gate,
-    GateSaid,
+    GateResponse,
     Lock,
-    LockSaid,
+    LockResponse,
     ReleaseLock,
     TakeLock,
 )
@@ -257,7 +257,7 @@ class Run:
     """The event of the run; None: recovery after a lost journal."""
     stop_at: Micros
     kill_at: Micros
-    is_again: bool = False
+    resumes: bool = False
     """The run started before this agent did. It is watched but never started again. If
     it no longer exists, it ends as `LOST`."""
 
@@ -281,7 +281,7 @@ class Tighten:
 
 @frozen_dataclass
 class Send:
-    """Send one approval; its result comes back as `Answered`."""
+    """Send one approval; its result comes back as `ApprovalResult`."""
 
     event_id: str
     attempt: int
@@ -289,7 +289,7 @@ class Send:
 
 @frozen_dataclass
 class AskPeers:
-    """Ask the agents of the other named VMs for their state; see `PeerSaid`."""
+    """Ask the agents of the other named VMs for their state; see `PeerResponse`."""
 
     event_id: str
     names: tuple[str, ...]
@@ -405,7 +405,7 @@ class Finished:
 
 
 @frozen_dataclass
-class Answered:
+class ApprovalResult:
     """The result of sending an approval."""
 
     event_id: str
@@ -417,7 +417,7 @@ class Answered:
 
 
 @frozen_dataclass
-class PeerSaid:
+class PeerResponse:
     """The answer of another named VM's agent about an event."""
 
     event_id: str
@@ -432,7 +432,9 @@ class Ordered:
     event_id: str
 
 
-Input = Union[Polled, Finished, Answered, PeerSaid, LockSaid, GateSaid, Ordered]
+Input = Union[
+    Polled, Finished, ApprovalResult, PeerResponse, LockResponse, GateResponse, Ordered
+]
 
 
 @frozen_dataclass

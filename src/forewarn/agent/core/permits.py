@@ -46,7 +46,7 @@ class LockAnswer(enum.Enum):
 
 
 @frozen_dataclass
-class Asked:
+class PermitRequests:
     """The requests to the server of a permit."""
 
     label: str = ""
@@ -62,7 +62,7 @@ class Asked:
 
 
 @frozen_dataclass
-class Lock(Asked):
+class Lock(PermitRequests):
     """This agent's knowledge of the lock that limits approvals.
 
     `answered` is 0 if no answer came since the agent started.
@@ -106,7 +106,7 @@ NO_LOCK = Lock()
 
 @frozen_dataclass
 class TakeLock:
-    """Take the lock, or confirm that this VM holds it; see `LockSaid`."""
+    """Take the lock, or confirm that this VM holds it; see `LockResponse`."""
 
     number: int
     holder: str
@@ -114,14 +114,14 @@ class TakeLock:
 
 @frozen_dataclass
 class ReleaseLock:
-    """Release the lock; see `LockSaid`."""
+    """Release the lock; see `LockResponse`."""
 
     number: int
     holder: str
 
 
 @frozen_dataclass
-class LockSaid:
+class LockResponse:
     """The answer to a request about the lock."""
 
     number: int
@@ -144,7 +144,7 @@ class GateAnswer(enum.Enum):
 
 
 @frozen_dataclass
-class Gate(Asked):
+class Gate(PermitRequests):
     """This agent's knowledge of the gate."""
 
     last: GateAnswer | None = None
@@ -171,13 +171,13 @@ NO_GATE = Gate()
 
 @frozen_dataclass
 class AskGate:
-    """Ask the alert server which alerts fire; see `GateSaid`."""
+    """Ask the alert server which alerts fire; see `GateResponse`."""
 
     number: int
 
 
 @frozen_dataclass
-class GateSaid:
+class GateResponse:
     """The answer of the alert server."""
 
     number: int

@@ -29,7 +29,7 @@ class Approve(enum.Enum):
 
 
 class Approver(enum.Enum):
-    """Which of the named VMs approves the event (clause 8.6)."""
+    """Rule for which of the named VMs approves the event (clause 8.6)."""
 
     ANY = "any"
     """Each named VM approves; the first approval counts."""

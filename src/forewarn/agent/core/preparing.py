@@ -24,7 +24,7 @@ from forewarn.agent.core.model import (
     note_of,
 )
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
-from forewarn.agent.core.table import Given
+from forewarn.agent.core.table import StageInput
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -73,7 +73,9 @@ def _begin(task: Task, rule: Rule, policy: Policy, now: Micros) -> Progress:
             # Another rule may match closer to NotBefore.
             return Progress(task=task)
         task = replace(
-            table.step(task, Given.NOTHING), prepared=now, rule_sum=rules.sum_of(rule)
+            table.step(task, StageInput.NOTHING),
+            prepared=now,
+            rule_sum=rules.sum_of(rule),
         )
         return Progress(task=task)
     at = budget.begin_at(task, rule)
@@ -87,7 +89,7 @@ def _begin(task: Task, rule: Rule, policy: Policy, now: Micros) -> Progress:
     names = ", ".join(handler.name for group in groups for handler in group)
     note = note_of(task, NoteKind.PREPARING, now, f"{rule.name}: {names}")
     return Progress(
-        task=replace(table.step(task, Given.BEGIN), begun=now), notes=(note,)
+        task=replace(table.step(task, StageInput.BEGIN), begun=now), notes=(note,)
     )
 
 
@@ -139,15 +141,15 @@ def _tighten(
     if until is None:
         return task, ()
     commands: list[Command] = []
-    kept: list[Step] = []
+    new_steps: list[Step] = []
     for step in task.steps:
         span = _span(task, step, groups, until=until, policy=policy, now=now)
         if span is not None and span != (step.stop_at, step.kill_at):
             name = steps.run_id(task, step)
             commands.append(Tighten(run_id=name, stop_at=span[0], kill_at=span[1]))
             step = replace(step, stop_at=span[0], kill_at=span[1])  # noqa: PLW2901
-        kept.append(step)
-    return replace(task, steps=tuple(kept)) if commands else task, tuple(commands)
+        new_steps.append(step)
+    return replace(task, steps=tuple(new_steps)) if commands else task, tuple(commands)
 
 
 def _span(
@@ -265,7 +267,7 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
         elif last.state is not StepState.DONE:
             faults.append(f"{name} failed: {last.detail or 'no reason'}")
     withheld = "; ".join(faults)
-    task = table.step(task, Given.FALL_SHORT if faults else Given.READY)
+    task = table.step(task, StageInput.FALL_SHORT if faults else StageInput.READY)
     task = replace(task, withheld=withheld, prepared=0 if faults else now)
     kind, about = NoteKind.WITHHELD if faults else NoteKind.PREPARED, ""
     if faults and task.consent in {Consent.WANTED, Consent.GIVEN}:

@@ -26,7 +26,7 @@ from forewarn.agent.core.model import (
     note_of,
 )
 from forewarn.agent.core.policy import Handler, Policy
-from forewarn.agent.core.table import Given
+from forewarn.agent.core.table import StageInput
 from forewarn.instants import SECOND, Micros
 
 GIVE_WAY_GRACE: Micros = SECOND
@@ -60,8 +60,8 @@ def advance(
             if now < until and missing_handlers(task, policy):
                 wakes.append(until)
             else:
-                task, told = _close(task, policy, now)
-                notes += told
+                task, new_notes = _close(task, policy, now)
+                notes += new_notes
         tasks[index] = task
     memory = replace(memory, tasks=tuple(tasks))
     memory, stops = _give_way(memory, needed, now)
@@ -69,7 +69,7 @@ def advance(
     if not is_held and not policy.is_observer:
         begun = _start(memory, policy, now)
         restored = restoring.advance(
-            begun.memory, policy, now, kept=_kept(begun.memory)
+            begun.memory, policy, now, held=_kept(begun.memory)
         )
         memory = restored.memory
         commands += (*begun.commands, *restored.commands)
@@ -149,15 +149,15 @@ def _stop_preparing(
 ) -> tuple[Task, list[Command]]:
     """Stop the preparation for an event that has ended."""
     stops: list[Command] = []
-    kept: list[Step] = []
+    new_steps: list[Step] = []
     for step in task.steps:
         is_late = step.state is StepState.RUNNING and step.phase is Phase.PREPARE
         if is_late and step.stop_at > now:
             kill_at = min(step.kill_at, now + policy.stop_grace)
             stops.append(Stop(run_id=steps.run_id(task, step), kill_at=kill_at))
             step = replace(step, stop_at=now, kill_at=kill_at)  # noqa: PLW2901
-        kept.append(step)
-    return (replace(task, steps=tuple(kept)), stops) if stops else (task, stops)
+        new_steps.append(step)
+    return (replace(task, steps=tuple(new_steps)), stops) if stops else (task, stops)
 
 
 def _pending(task: Task, policy: Policy) -> list[Handler]:
@@ -196,7 +196,7 @@ def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:
     ]
     if _has_recovered(task):
         notes.append(note_of(task, NoteKind.RECOVERED, now))
-    return replace(table.step(task, Given.CLEAR), over=now), notes
+    return replace(table.step(task, StageInput.CLEAR), over=now), notes
 
 
 def _has_recovered(task: Task) -> bool:
@@ -210,7 +210,7 @@ def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
 
     If several events need the same handler, it recovers once, for the latest of them.
     """
-    busy, kept = steps.busy(memory), _kept(memory)
+    busy, held = steps.busy(memory), _kept(memory)
     commands: list[Command] = []
     notes: list[Note] = []
     wakes: list[Micros] = []
@@ -220,14 +220,14 @@ def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
         task = tasks[index]
         if task.stage is not Stage.RECOVERING:
             continue
-        mine = [each for each in _pending(task, policy) if each.name not in claimed]
+        owed = [each for each in _pending(task, policy) if each.name not in claimed]
         # Handlers that start later count, so that an older event does not overtake.
-        claimed.update(each.name for each in mine)
+        claimed.update(each.name for each in owed)
         if _is_busy(task):
             # One after another, in the reverse order of the preparation.
             continue
-        for handler in mine:
-            if handler.name in kept:
+        for handler in owed:
+            if handler.name in held:
                 continue
             if handler.name in busy:
                 break

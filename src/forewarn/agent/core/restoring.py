@@ -51,7 +51,7 @@ def waits(memory: Memory) -> bool:
 
 
 def advance(
-    memory: Memory, policy: Policy, now: Micros, *, kept: Collection[str]
+    memory: Memory, policy: Policy, now: Micros, *, held: Collection[str]
 ) -> Change:
     """Run each `always` recovery once.
 
@@ -71,7 +71,7 @@ def advance(
     for handler in wanted:
         last = restored.get(handler.name)
         has_recovered = last is not None and last.state is StepState.DONE
-        if has_recovered or handler.name in kept:
+        if has_recovered or handler.name in held:
             continue
         if handler.name in busy:
             break

@@ -48,7 +48,7 @@ def rule_kept(policy: Policy, task: Task, now: Micros) -> Rule:
 @cache
 def sum_of(rule: Rule) -> int:
     """Return a checksum of the rule's content without its name."""
-    said: list[tuple[str, object]] = []
+    pairs: list[tuple[str, object]] = []
     for field in fields(rule):
         value: object = getattr(rule, field.name)
         # A condition that a later version adds must not change old checksums.
@@ -56,8 +56,8 @@ def sum_of(rule: Rule) -> int:
             continue
         if isinstance(value, frozenset):
             value = sorted(cast("frozenset[str]", value))
-        said.append((field.name, value))
-    return zlib.crc32(repr(said).encode()) or 1
+        pairs.append((field.name, value))
+    return zlib.crc32(repr(pairs).encode()) or 1
 
 
 def matches(rule: Rule, task: Task, now: Micros) -> bool:

@@ -82,11 +82,11 @@ def begun(
         kill_at=kill_at,
         kind=kind,
     )
-    kept = task.steps
+    steps_kept = task.steps
     if last is not None and (phase is Phase.RECOVER or last.state is StepState.STOPPED):
         # Their number is unlimited, and only the last one matters.
-        kept = tuple(other for other in kept if other is not last)
-    task = replace(task, steps=(*kept, step))
+        steps_kept = tuple(other for other in steps_kept if other is not last)
+    task = replace(task, steps=(*steps_kept, step))
     return task, command_of(task, step)
 
 
@@ -121,14 +121,14 @@ def unrecovered(task: Task) -> list[str]:
 
     A preparation that failed or was lost counts, since it may have had an effect.
     """
-    found: dict[str, None] = {}
+    handlers: dict[str, None] = {}
     for step in task.steps:
         if step.phase is Phase.PREPARE:
-            found.pop(step.handler, None)
-            found[step.handler] = None
+            handlers.pop(step.handler, None)
+            handlers[step.handler] = None
         elif step.state is StepState.DONE:
-            found.pop(step.handler, None)
-    return list(reversed(found))
+            handlers.pop(step.handler, None)
+    return list(reversed(handlers))
 
 
 def is_same(task: Task, handler: Handler) -> bool:

@@ -18,7 +18,7 @@ S = TypeVar("S", bound=enum.Enum)
 G = TypeVar("G", bound=enum.Enum)
 
 
-class Given(enum.Enum):
+class StageInput(enum.Enum):
     """The inputs of a task's stage."""
 
     BEGIN = "begin"
@@ -41,26 +41,26 @@ class Given(enum.Enum):
     """The event now names this VM: a new round, by the rules for its own events."""
 
 
-TABLE: Mapping[tuple[Stage, Given], Stage] = {
-    (Stage.SEEN, Given.BEGIN): Stage.PREPARING,
-    (Stage.SEEN, Given.NOTHING): Stage.PREPARED,
-    (Stage.SEEN, Given.LEAVE): Stage.RECOVERING,
-    (Stage.PREPARING, Given.READY): Stage.PREPARED,
-    (Stage.PREPARING, Given.FALL_SHORT): Stage.WITHHELD,
-    (Stage.PREPARING, Given.LEAVE): Stage.RECOVERING,
-    (Stage.PREPARING, Given.CONCERN): Stage.SEEN,
-    (Stage.PREPARED, Given.LEAVE): Stage.RECOVERING,
-    (Stage.PREPARED, Given.CONCERN): Stage.SEEN,
-    (Stage.WITHHELD, Given.LEAVE): Stage.RECOVERING,
-    (Stage.WITHHELD, Given.CONCERN): Stage.SEEN,
-    (Stage.RECOVERING, Given.CLEAR): Stage.FINISHED,
-    (Stage.RECOVERING, Given.REAPPEAR): Stage.PREPARING,
-    (Stage.RECOVERING, Given.COME_BACK): Stage.SEEN,
-    (Stage.FINISHED, Given.COME_BACK): Stage.SEEN,
+TABLE: Mapping[tuple[Stage, StageInput], Stage] = {
+    (Stage.SEEN, StageInput.BEGIN): Stage.PREPARING,
+    (Stage.SEEN, StageInput.NOTHING): Stage.PREPARED,
+    (Stage.SEEN, StageInput.LEAVE): Stage.RECOVERING,
+    (Stage.PREPARING, StageInput.READY): Stage.PREPARED,
+    (Stage.PREPARING, StageInput.FALL_SHORT): Stage.WITHHELD,
+    (Stage.PREPARING, StageInput.LEAVE): Stage.RECOVERING,
+    (Stage.PREPARING, StageInput.CONCERN): Stage.SEEN,
+    (Stage.PREPARED, StageInput.LEAVE): Stage.RECOVERING,
+    (Stage.PREPARED, StageInput.CONCERN): Stage.SEEN,
+    (Stage.WITHHELD, StageInput.LEAVE): Stage.RECOVERING,
+    (Stage.WITHHELD, StageInput.CONCERN): Stage.SEEN,
+    (Stage.RECOVERING, StageInput.CLEAR): Stage.FINISHED,
+    (Stage.RECOVERING, StageInput.REAPPEAR): Stage.PREPARING,
+    (Stage.RECOVERING, StageInput.COME_BACK): Stage.SEEN,
+    (Stage.FINISHED, StageInput.COME_BACK): Stage.SEEN,
 }
 
 
-class LockGiven(enum.Enum):
+class LockInput(enum.Enum):
     """The inputs of the lock's state."""
 
     NEED = "need"
@@ -83,39 +83,39 @@ class LockGiven(enum.Enum):
     """The settings name another lock, or another ID in it."""
 
 
-LOCK_TABLE: Mapping[tuple[LockState, LockGiven], LockState] = {
-    (LockState.UNKNOWN, LockGiven.NEED): LockState.WANTED,
-    (LockState.UNKNOWN, LockGiven.SPARE): LockState.RELEASING,
-    (LockState.UNKNOWN, LockGiven.MOVE): LockState.UNKNOWN,
-    (LockState.FREE, LockGiven.NEED): LockState.WANTED,
-    (LockState.FREE, LockGiven.MOVE): LockState.UNKNOWN,
-    (LockState.WANTED, LockGiven.TAKEN): LockState.HELD,
-    (LockState.WANTED, LockGiven.REFUSED): LockState.WANTED,
-    (LockState.WANTED, LockGiven.TROUBLE): LockState.WANTED,
+LOCK_TABLE: Mapping[tuple[LockState, LockInput], LockState] = {
+    (LockState.UNKNOWN, LockInput.NEED): LockState.WANTED,
+    (LockState.UNKNOWN, LockInput.SPARE): LockState.RELEASING,
+    (LockState.UNKNOWN, LockInput.MOVE): LockState.UNKNOWN,
+    (LockState.FREE, LockInput.NEED): LockState.WANTED,
+    (LockState.FREE, LockInput.MOVE): LockState.UNKNOWN,
+    (LockState.WANTED, LockInput.TAKEN): LockState.HELD,
+    (LockState.WANTED, LockInput.REFUSED): LockState.WANTED,
+    (LockState.WANTED, LockInput.TROUBLE): LockState.WANTED,
     # The lock was needed again while it was being released.
-    (LockState.WANTED, LockGiven.RELEASED): LockState.WANTED,
-    (LockState.WANTED, LockGiven.SPARE): LockState.RELEASING,
-    (LockState.WANTED, LockGiven.MOVE): LockState.UNKNOWN,
-    (LockState.HELD, LockGiven.TAKEN): LockState.HELD,
-    (LockState.HELD, LockGiven.REFUSED): LockState.WANTED,
-    (LockState.HELD, LockGiven.TROUBLE): LockState.HELD,
-    (LockState.HELD, LockGiven.EXPIRE): LockState.WANTED,
-    (LockState.HELD, LockGiven.SPARE): LockState.PAUSING,
-    (LockState.HELD, LockGiven.MOVE): LockState.UNKNOWN,
-    (LockState.PAUSING, LockGiven.NEED): LockState.HELD,
-    (LockState.PAUSING, LockGiven.TAKEN): LockState.PAUSING,
-    (LockState.PAUSING, LockGiven.REFUSED): LockState.FREE,
-    (LockState.PAUSING, LockGiven.TROUBLE): LockState.PAUSING,
-    (LockState.PAUSING, LockGiven.EXPIRE): LockState.RELEASING,
-    (LockState.PAUSING, LockGiven.DUE): LockState.RELEASING,
-    (LockState.PAUSING, LockGiven.MOVE): LockState.UNKNOWN,
-    (LockState.RELEASING, LockGiven.NEED): LockState.WANTED,
-    (LockState.RELEASING, LockGiven.RELEASED): LockState.FREE,
-    (LockState.RELEASING, LockGiven.TROUBLE): LockState.RELEASING,
+    (LockState.WANTED, LockInput.RELEASED): LockState.WANTED,
+    (LockState.WANTED, LockInput.SPARE): LockState.RELEASING,
+    (LockState.WANTED, LockInput.MOVE): LockState.UNKNOWN,
+    (LockState.HELD, LockInput.TAKEN): LockState.HELD,
+    (LockState.HELD, LockInput.REFUSED): LockState.WANTED,
+    (LockState.HELD, LockInput.TROUBLE): LockState.HELD,
+    (LockState.HELD, LockInput.EXPIRE): LockState.WANTED,
+    (LockState.HELD, LockInput.SPARE): LockState.PAUSING,
+    (LockState.HELD, LockInput.MOVE): LockState.UNKNOWN,
+    (LockState.PAUSING, LockInput.NEED): LockState.HELD,
+    (LockState.PAUSING, LockInput.TAKEN): LockState.PAUSING,
+    (LockState.PAUSING, LockInput.REFUSED): LockState.FREE,
+    (LockState.PAUSING, LockInput.TROUBLE): LockState.PAUSING,
+    (LockState.PAUSING, LockInput.EXPIRE): LockState.RELEASING,
+    (LockState.PAUSING, LockInput.DUE): LockState.RELEASING,
+    (LockState.PAUSING, LockInput.MOVE): LockState.UNKNOWN,
+    (LockState.RELEASING, LockInput.NEED): LockState.WANTED,
+    (LockState.RELEASING, LockInput.RELEASED): LockState.FREE,
+    (LockState.RELEASING, LockInput.TROUBLE): LockState.RELEASING,
     # Answers to requests from before the release.
-    (LockState.RELEASING, LockGiven.TAKEN): LockState.RELEASING,
-    (LockState.RELEASING, LockGiven.REFUSED): LockState.RELEASING,
-    (LockState.RELEASING, LockGiven.MOVE): LockState.UNKNOWN,
+    (LockState.RELEASING, LockInput.TAKEN): LockState.RELEASING,
+    (LockState.RELEASING, LockInput.REFUSED): LockState.RELEASING,
+    (LockState.RELEASING, LockInput.MOVE): LockState.UNKNOWN,
 }
 
 
@@ -123,28 +123,28 @@ class IllegalStepError(Exception):
     """A state got an input that cannot occur in it: a bug in the agent."""
 
 
-def follow(table: Mapping[tuple[S, G], S], state: S, given: G, sentence: str) -> S:
+def follow(table: Mapping[tuple[S, G], S], state: S, event: G, sentence: str) -> S:
     """Return the next state in a table; raises IllegalStepError.
 
     `sentence` has placeholders for the state and for the impossible input.
     """
     try:
-        return table[state, given]
+        return table[state, event]
     except KeyError:
-        raise IllegalStepError(sentence.format(state.value, given.value)) from None
+        raise IllegalStepError(sentence.format(state.value, event.value)) from None
 
 
-def step(task: Task, given: Given) -> Task:
+def step(task: Task, event: StageInput) -> Task:
     """Return the task in its next stage."""
     return replace(
-        task, stage=follow(TABLE, task.stage, given, "a task that is {} cannot {}")
+        task, stage=follow(TABLE, task.stage, event, "a task that is {} cannot {}")
     )
 
 
-def lock_step(state: LockState, given: LockGiven) -> LockState:
+def lock_step(state: LockState, event: LockInput) -> LockState:
     """Return the next state of the lock.
 
     The lock limits how many VMs are approved at the same time. This agent has one slot
     in it, for any number of events.
     """
-    return follow(LOCK_TABLE, state, given, "a lock that is {} cannot meet {}")
+    return follow(LOCK_TABLE, state, event, "a lock that is {} cannot meet {}")

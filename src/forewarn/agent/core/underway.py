@@ -9,8 +9,8 @@ from forewarn.agent.core.permits import LockState
 def what(memory: Memory) -> str:
     """Return what would be lost with this memory, for a person; empty: nothing."""
     for task in memory.tasks:
-        if said := _of(task):
-            return said
+        if sentence := _of(task):
+            return sentence
     if any(step.state is StepState.RUNNING for step in memory.restored):
         return "the recovery after a lost journal is running"
     if memory.lock.state not in {LockState.UNKNOWN, LockState.FREE}:

@@ -26,7 +26,7 @@ from dataclasses import replace
 from forewarn.agent import forms
 from forewarn.agent.handlers import process
 from forewarn.agent.handlers.port import Ground, Job, Result
-from forewarn.agent.handlers.records import Folder, last_line, subject_of
+from forewarn.agent.handlers.records import RunDirectory, last_line, subject_of
 from forewarn.agent.handlers.run_context import (
     HandlerError,
     LostError,
@@ -111,7 +111,7 @@ class ExecWorker:
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
         """Store the settings."""
         self._program = settings
-        self._shelf = ground.shelf
+        self._records = ground.records
         self._environment = ground.environment
 
     def prepare(self, job: Job, context: RunContext) -> Result:
@@ -124,46 +124,46 @@ class ExecWorker:
 
     def resume(self, job: Job, context: RunContext) -> Result:
         """Wait for a program that an earlier agent started; raises HandlerError."""
-        folder = self._shelf.folder(job.run_id)
-        if not folder.exists():
+        directory = self._records.directory(job.run_id)
+        if not directory.exists():
             raise LostError("the agent ended before the program started")
-        if folder.claim():
+        if directory.claim():
             raise LostError(
                 "the agent ended before the program started; it will not start"
             )
-        if (running := process.find(folder, context)) is not None:
-            return self._ended(running, folder, context)
-        status = folder.status()
+        if (running := process.find(directory, context)) is not None:
+            return self._ended(running, directory, context)
+        status = directory.status()
         # The output was not cut while the agent was down.
-        folder.trim()
+        directory.trim()
         if status is None:
             raise LostError(
                 "the program was killed by another process, or ended with the VM"
             )
-        return _result(status, folder)
+        return _result(status, directory)
 
     def check(self, _vm: str = "") -> Sequence[str]:
         """Return which programs cannot be run, and the problems that `check` reports."""
         program = self._program
         path = self._environment.get("PATH", os.defpath)
-        found = [
-            cannot_run(words[0], path)
-            for words in (program.prepare, program.recover, program.check)
-            if words
+        problems = [
+            cannot_run(command[0], path)
+            for command in (program.prepare, program.recover, program.check)
+            if command
         ]
         if program.directory and not os.path.isdir(program.directory):
-            found.append(f"there is no directory {program.directory}")
+            problems.append(f"there is no directory {program.directory}")
         # One program may prepare and recover.
-        found = [sentence for sentence in dict.fromkeys(found) if sentence]
-        if program.check and not found:
-            found = list(self._checked(program.check))
-        return found
+        problems = [sentence for sentence in dict.fromkeys(problems) if sentence]
+        if program.check and not problems:
+            problems = list(self._checked(program.check))
+        return problems
 
-    def _checked(self, words: Sequence[str]) -> Iterator[str]:
+    def _checked(self, command: Sequence[str]) -> Iterator[str]:
         """Run the program of `check`, and yield its problem."""
         try:
             done = subprocess.run(  # noqa: S603 - what the settings name
-                words,
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -173,44 +173,44 @@ class ExecWorker:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            yield f"{words[0]} did not end within {CHECK_SECONDS} s"
+            yield f"{command[0]} did not end within {CHECK_SECONDS} s"
         except OSError as error:
-            yield f"cannot start {words[0]}: {error.strerror}"
+            yield f"cannot start {command[0]}: {error.strerror}"
         else:
             if done.returncode:
-                said = last_line(done.stdout.decode("utf-8", "replace"))
-                yield f"{words[0]}: exit status {done.returncode}: {said}"
+                output = last_line(done.stdout.decode("utf-8", "replace"))
+                yield f"{command[0]}: exit status {done.returncode}: {output}"
 
-    def _run(self, words: Sequence[str], job: Job, context: RunContext) -> Result:
-        if not words:
+    def _run(self, command: Sequence[str], job: Job, context: RunContext) -> Result:
+        if not command:
             return Result()
-        folder = self._shelf.folder(job.run_id)
+        directory = self._records.directory(job.run_id)
         if context.remaining() <= 0:
             raise context.ended(" before the program started")
         if (result := self._earlier(job, context)) is not None:
             return result
         # IDs are unique, but the journal may have been restored from a backup.
-        folder.remove()
+        directory.remove()
         environment = {
             **self._environment,
             **dict(self._program.environment),
             **variables(job),
         }
         try:
-            made = self._made(folder, job)
+            used = self._made(directory, job)
             running = process.start(
-                made, words, environment, directory=self._program.directory
+                used, command, environment, directory=self._program.directory
             )
         except (OSError, ValueError) as error:
             raise HandlerError(
-                f"cannot start {words[0]}: {error}",
+                f"cannot start {command[0]}: {error}",
                 hint="Check the handler's program and the directory of `state`.",
             ) from error
         try:
-            return self._ended(running, made, context)
+            return self._ended(running, used, context)
         finally:
-            if made is not folder:
-                made.remove()
+            if used is not directory:
+                used.remove()
 
     def _earlier(self, job: Job, context: RunContext) -> Result | None:
         """Wait for a run of this handler from an agent whose journal was lost.
@@ -219,21 +219,21 @@ class ExecWorker:
         and phase, its result is the result of this run. Runs that have already ended
         are ignored.
         """
-        for folder in self._shelf.folders_of(job.handler):
-            if folder.claim():
+        for directory in self._records.directories_of(job.handler):
+            if directory.claim():
                 # The program of the run never started, and will not start now.
                 continue
-            if (running := process.running(folder)) is None:
+            if (running := process.running(directory)) is None:
                 continue
-            if subject_of(folder.name) == subject_of(job.run_id):
-                return self._ended(running, folder, context)
+            if subject_of(directory.name) == subject_of(job.run_id):
+                return self._ended(running, directory, context)
             if not running.wait(context):
                 raise context.ended(
-                    f" while {folder.name} of a lost journal was running"
+                    f" while {directory.name} of a lost journal was running"
                 )
         return None
 
-    def _made(self, folder: Folder, job: Job) -> Folder:
+    def _made(self, directory: RunDirectory, job: Job) -> RunDirectory:
         """Create the directory of a run; raises OSError.
 
         Preparing is more important than being found again. If the directory cannot be
@@ -241,25 +241,25 @@ class ExecWorker:
         """
         event = json.dumps(forms.event_json(job.notice)).encode()
         try:
-            folder.make(event)
+            directory.make(event)
         except OSError as error:
-            folder.remove()
+            directory.remove()
             logger.warning("handler %s runs without a record: %s", job.handler, error)
-            folder = self._shelf.spare()
-            folder.make(event)
-        return folder
+            directory = self._records.spare()
+            directory.make(event)
+        return directory
 
     def _ended(
-        self, running: process.Process, folder: Folder, context: RunContext
+        self, running: process.Process, directory: RunDirectory, context: RunContext
     ) -> Result:
         """Wait for the end of a program, and return its result."""
         if not running.wait(context):
             how = "had to be killed" if running.was_killed else "ended on SIGTERM"
-            said = f"; last output: {last}" if (last := folder.last_line()) else ""
-            raise context.ended(f", and it {how}{said}")
+            output = f"; last output: {last}" if (last := directory.last_line()) else ""
+            raise context.ended(f", and it {how}{output}")
         if (status := running.status()) is None:
             raise HandlerError("the program was killed by another process")
-        return _result(status, folder)
+        return _result(status, directory)
 
 
 def variables(job: Job) -> dict[str, str]:
@@ -267,7 +267,7 @@ def variables(job: Job) -> dict[str, str]:
 
     Each name has a long form, `FOREWARN_EVENT_…`, and a short form without `EVENT`.
     """
-    words = {
+    texts = {
         **forms.event_words(job.notice),
         "phase": job.phase.value,
         "deadline": format_instant(job.stop_at // SECOND * SECOND),
@@ -281,7 +281,7 @@ def variables(job: Job) -> dict[str, str]:
     }
     return {
         f"FOREWARN_{middle}{name.upper()}": forms.variable(text)
-        for name, text in words.items()
+        for name, text in texts.items()
         for middle in ("EVENT_", "")
     }
 
@@ -299,8 +299,8 @@ def cannot_run(word: str, path: str) -> str:
     return ""
 
 
-def _result(status: int, folder: Folder) -> Result:
-    last = folder.last_line()
+def _result(status: int, directory: RunDirectory) -> Result:
+    last = directory.last_line()
     if status == 0:
         return Result(detail=last)
     if status in {_NOT_EXECUTABLE, _NOT_FOUND} and last:

@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 
 from forewarn.agent.handlers.exec import ExecWorker, python_worker
 from forewarn.agent.handlers.port import Ground, Worker
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.integrations.registry import handler_kind
 from forewarn.agent.settings_model import HandlerSettings
 
 Maker = Callable[[HandlerSettings, Ground], Worker]
 
 
-def shelf_beside(state: str | os.PathLike[str]) -> Shelf:
+def records_next_to(state: str | os.PathLike[str]) -> RunRecords:
     """Return the directory of run records, which is next to the journal."""
-    return Shelf(f"{os.path.realpath(state)}.runs")
+    return RunRecords(f"{os.path.realpath(state)}.runs")
 
 
 def memos_beside(state: str | os.PathLike[str]) -> str:

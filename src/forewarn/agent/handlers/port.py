@@ -8,7 +8,7 @@ Each kind keeps this contract:
 
 * It returns a `Result` when the work is done, and raises HandlerError if it failed. The
   message is shown to people. If the handler is required, the failure withholds the
-  approval. When the run must end, it raises the OverError that the `RunContext`
+  approval. When the run must end, it raises the RunEndedError that the `RunContext`
   returns. Any other exception is a bug; it is logged and counts as a failure.
 * It ends by itself. Before each wait it asks the `RunContext` for the remaining time,
   and uses that as the timeout of every call. It stops all work at `stop_at`, and kills
@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.handlers.run_context import HandlerError, LostError, RunContext
 from forewarn.clock import Clock
 from forewarn.instants import Micros
@@ -43,7 +43,7 @@ from forewarn.protocol.notices import Notice
 class Ground:
     """The dependencies of a handler."""
 
-    shelf: Shelf
+    records: RunRecords
     environment: Mapping[str, str]
     """The environment of the agent."""
     clock: Clock
@@ -105,19 +105,19 @@ class Worker(Protocol):
 
 def raise_faults(faults: Iterable[str]) -> None:
     """Raise HandlerError with all sentences, if there are any."""
-    if found := list(faults):
-        raise HandlerError("; ".join(found))
+    if problems := list(faults):
+        raise HandlerError("; ".join(problems))
 
 
 def faults_of(look: Callable[[], Iterable[str]]) -> list[str]:
     """Return each problem that `look` yields once, and the error that ended it early."""
-    found: dict[str, None] = {}
+    problems: dict[str, None] = {}
     try:
         for each in look():
-            found[each] = None
+            problems[each] = None
     except ForewarnError as error:
-        found[error.message] = None
-    return list(found)
+        problems[error.message] = None
+    return list(problems)
 
 
 class Forgetful:

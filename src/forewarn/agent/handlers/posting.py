@@ -67,9 +67,9 @@ def said_in(answer: Answer, *, also: Sequence[str] = ()) -> str:
     `also` has further secrets to mask.
     """
     text = answer.body[:SAID_BYTES].decode("utf-8", "replace")
-    said, location = last_line(text, also=also), answer.header("location")
-    if answer.status not in REDIRECTS or (said and not location):
-        return said
+    text_or_location, location = last_line(text, also=also), answer.header("location")
+    if answer.status not in REDIRECTS or (text_or_location and not location):
+        return text_or_location
     where = last_line(location or "no location", also=also)
     return f"a redirect to {where}, which is not followed: set the server's final URL"
 
@@ -108,11 +108,11 @@ class Post:
         except HttpError as error:
             raise DeliveryError(error.message) from error
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls success
-            said = said_in(answer, also=secrets_of(self._template))
+            reason = said_in(answer, also=secrets_of(self._template))
             may_pass = answer.status in _AGAIN or answer.status >= 500  # noqa: PLR2004
             text = f"the answer was {answer.status}"
             raise DeliveryError(
-                f"{text}: {said}" if said else text,
+                f"{text}: {reason}" if reason else text,
                 may_pass=may_pass,
                 status=answer.status,
                 wait=retry_after(answer),
@@ -124,16 +124,17 @@ class Post:
 
     def _headers(self) -> tuple[tuple[str, str], ...]:
         template = self._template
-        given = dict(template.headers)
+        headers = dict(template.headers)
         values = dict(self._values)
         if template.secret_file:
             values["secret"] = read_secret(template.secret_file)
-            if not any("{secret}" in text for text in given.values()):
-                given["Authorization"] = "Bearer {secret}"
-        if not any(name.lower() == "content-type" for name in given):
-            given["Content-Type"] = "application/json"
+            if not any("{secret}" in text for text in headers.values()):
+                headers["Authorization"] = "Bearer {secret}"
+        if not any(name.lower() == "content-type" for name in headers):
+            headers["Content-Type"] = "application/json"
         return tuple(
-            (name, forms.fill(text, values, _one_line)) for name, text in given.items()
+            (name, forms.fill(text, values, _one_line))
+            for name, text in headers.items()
         )
 
 
@@ -143,7 +144,7 @@ def secrets_of(template: Template) -> tuple[str, ...]:
     Secrets should be in a file, but some users put them into the settings. Values of
     the event are not secret.
     """
-    found = [
+    secrets = [
         word
         for name, text in template.headers
         if name.lower() not in _PLAIN_HEADERS
@@ -151,21 +152,21 @@ def secrets_of(template: Template) -> tuple[str, ...]:
         for word in text.split()[1:] or [text]
     ]
     path, _, query = template.url.partition("?")
-    found += [each.rpartition("=")[2] for each in query.split("&")]
-    found += [each for each in path.split("/")[_SLASHES:] if len(each) >= _LONG_PART]
+    secrets += [each.rpartition("=")[2] for each in query.split("&")]
+    secrets += [each for each in path.split("/")[_SLASHES:] if len(each) >= _LONG_PART]
     return tuple(
-        each for each in found if "{" not in each and len(each) >= SECRET_PART_MIN
+        each for each in secrets if "{" not in each and len(each) >= SECRET_PART_MIN
     )
 
 
 def faults(template: Template, known: Mapping[str, object]) -> list[str]:
     """Return the problems of a template, one sentence each."""
-    found: list[str] = []
+    problems: list[str] = []
     if template.secret_file:
         try:
             read_secret(template.secret_file)
         except SecretError as error:
-            found.append(error.message)
+            problems.append(error.message)
     in_headers = {**known, "secret": ""}
     texts = [
         ("the URL", template.url, known),
@@ -173,7 +174,7 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
         *((f"the header {name}", text, in_headers) for name, text in template.headers),
     ]
     for where, text, allowed in texts:
-        found += [
+        problems += [
             f"{where} has an unknown placeholder {{{name}}}"
             for name in forms.unknown_places(text, allowed)
         ]
@@ -181,8 +182,8 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
         json.loads(forms.fill(template.body or "{}", dict.fromkeys(known, "0")))
     except ValueError:
         if not any(name.lower() == "content-type" for name, _ in template.headers):
-            found.append("the body is not JSON: set a header Content-Type")
-    return found
+            problems.append("the body is not JSON: set a header Content-Type")
+    return problems
 
 
 def unreached(template: Template, *, clock: Clock) -> list[str]:
@@ -203,5 +204,5 @@ def unreached(template: Template, *, clock: Clock) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """Return a text that is valid in a header."""
+    """Return a string that is valid in a header."""
     return "".join(c if " " <= c <= "~" else "?" for c in text)

@@ -19,20 +19,20 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.agent.handlers.records import Claim, Folder, start_of, text_in
+from forewarn.agent.handlers.records import Claim, RunDirectory, start_of, text_in
 from forewarn.agent.handlers.run_context import RunContext
 
 _WRAPPER = r"""
-folder=$1; shift
+directory=$1; shift
 trap : TERM INT HUP
 { read -r stat </proc/$$/stat; } 2>/dev/null || stat=
 set -C
-{ : >"$folder/claim"; } 2>/dev/null || exit 125
+{ : >"$directory/claim"; } 2>/dev/null || exit 125
 set +C
-{ printf '%s\n%s\n' "$$" "$stat" >>"$folder/claim"; } 2>/dev/null
+{ printf '%s\n%s\n' "$$" "$stat" >>"$directory/claim"; } 2>/dev/null
 "$@"
 status=$?
-{ printf '%s\n' "$status" >"$folder/status"; } 2>/dev/null
+{ printf '%s\n' "$status" >"$directory/status"; } 2>/dev/null
 exit "$status"
 """
 """A trap with a command is not inherited, so the program gets its signals. On a full
@@ -66,10 +66,14 @@ class Process:
     """A running program: a child of this agent or of an earlier one."""
 
     def __init__(
-        self, folder: Folder, claim: Claim, *, child: subprocess.Popen[bytes] | None
+        self,
+        directory: RunDirectory,
+        claim: Claim,
+        *,
+        child: subprocess.Popen[bytes] | None,
     ) -> None:
         """Watch a process that is alive, was alive a moment ago, or is our child."""
-        self._folder = folder
+        self._directory = directory
         self._claim = claim
         self._child = child
         self._handle = _handle(claim.pid)
@@ -79,7 +83,7 @@ class Process:
 
     def status(self) -> int | None:
         """Return the exit status of a program that has ended; None: unknown."""
-        noted = self._folder.status()
+        noted = self._directory.status()
         if noted is not None or self._child is None:
             return noted
         code = self._child.returncode
@@ -123,11 +127,11 @@ class Process:
         while not self._has_ended():
             if (seconds := left()) <= 0:
                 return False
-            was_long = self._folder.trim()
+            was_long = self._directory.trim()
             longer = min(2 * self._look, LOOK_SECONDS)
             self._look = LOOK_SOON_SECONDS if was_long else longer
             self._sleep(min(seconds, self._look), bells)
-        self._folder.trim()
+        self._directory.trim()
         return True
 
     def _sleep(self, seconds: float, bells: Sequence[socket.socket]) -> None:
@@ -165,26 +169,26 @@ class Process:
             self._signal_group(signal.SIGKILL)
             return
         with contextlib.suppress(OSError):  # pragma: no cover
-            words = ["taskkill", "/F", "/T", "/PID", str(self._claim.pid)]
-            subprocess.run(words, check=False, capture_output=True)  # noqa: S603
+            command = ["taskkill", "/F", "/T", "/PID", str(self._claim.pid)]
+            subprocess.run(command, check=False, capture_output=True)  # noqa: S603
 
 
 def start(
-    folder: Folder,
-    words: Sequence[str],
+    run: RunDirectory,
+    command: Sequence[str],
     environment: Mapping[str, str],
     *,
     directory: str = "",
 ) -> Process:
     """Start a program in a directory that exists; raises OSError."""
-    wrapper = [SHELL, "-c", _WRAPPER, "forewarn-run", folder.path]
+    wrapper = [SHELL, "-c", _WRAPPER, "forewarn-run", run.path]
     flags = 0 if _HAS_GROUPS else vars(subprocess)["CREATE_NEW_PROCESS_GROUP"]
     with (
-        open(folder.file("event.json"), "rb") as event,
-        open(folder.file("output"), "ab") as output,
+        open(run.file("event.json"), "rb") as event,
+        open(run.file("output"), "ab") as output,
     ):
         child = subprocess.Popen(  # noqa: S603 - what the settings name
-            [*wrapper, *words] if _HAS_GROUPS else list(words),
+            [*wrapper, *command] if _HAS_GROUPS else list(command),
             stdin=event,
             stdout=output,
             stderr=output,
@@ -193,23 +197,23 @@ def start(
             start_new_session=_HAS_GROUPS,
             creationflags=flags,
         )
-    return Process(folder, Claim(pid=child.pid, began=""), child=child)
+    return Process(run, Claim(pid=child.pid, began=""), child=child)
 
 
-def find(folder: Folder, context: RunContext) -> Process | None:
+def find(directory: RunDirectory, context: RunContext) -> Process | None:
     """Return the program of an earlier agent's run; None: it is not running."""
     left = context.timer(CLAIM_SECONDS)
-    while folder.claimed() is None and left() > 0:
+    while directory.claimed() is None and left() > 0:
         threading.Event().wait(POLL_SECONDS)
-    return running(folder)
+    return running(directory)
 
 
-def running(folder: Folder) -> Process | None:
+def running(directory: RunDirectory) -> Process | None:
     """Return the program of a run now; None: it is not running."""
-    claim = folder.claimed()
+    claim = directory.claimed()
     if claim is None or not claim.began or not is_alive(claim):
         return None
-    return Process(folder, claim, child=None)
+    return Process(directory, claim, child=None)
 
 
 def is_alive(claim: Claim) -> bool:

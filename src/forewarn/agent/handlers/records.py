@@ -33,8 +33,8 @@ LINE_CHARACTERS = 300
 RUNS_KEPT = 20
 """Number of finished runs whose directories are kept: enough for a few events."""
 
-SPARE_PLACES = ("/dev/shm", "/run", "/tmp")  # noqa: S108 - the names in it are random
-"""Where runs are recorded if the journal's disk is full or broken: in memory first."""
+SPARE_DIRECTORIES = ("/dev/shm", "/run", "/tmp")  # noqa: S108 - the names in it are random
+"""Directories in which runs are recorded if the journal's disk is full or broken: in memory first."""
 
 MINE = "-"
 """Content of a claim that an agent created so that the program never runs."""
@@ -54,7 +54,7 @@ class Claim:
     """The start time of the process, as the system counts; empty: unknown."""
 
 
-class Folder:
+class RunDirectory:
     """The directory of one run."""
 
     def __init__(self, path: str) -> None:
@@ -123,8 +123,8 @@ class Folder:
                 return False
             head = self.file("head")
             if not os.path.exists(head):
-                with open(path, "rb") as file, open(head, "wb") as kept:
-                    kept.write(file.read(HEAD_BYTES))
+                with open(path, "rb") as file, open(head, "wb") as head_file:
+                    head_file.write(file.read(HEAD_BYTES))
             tail = _bytes(path, TAIL_BYTES)
             with open(path, "ab") as file:
                 # The program appends too, wherever the end is then.
@@ -147,33 +147,35 @@ class Folder:
         return last_line(self.output())
 
 
-class Shelf:
+class RunRecords:
     """The directories of all runs of one agent."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Store the path; nothing is created before the first run."""
         self._path = os.fspath(path)
 
-    def folder(self, run_id: str) -> Folder:
+    def directory(self, run_id: str) -> RunDirectory:
         """Return the directory of a run, which may not exist."""
         assert run_id not in {"", ".", ".."}
         assert not set(run_id) & set("/\\\0")
-        return Folder(os.path.join(self._path, run_id))
+        return RunDirectory(os.path.join(self._path, run_id))
 
-    def spare(self) -> Folder:
+    def spare(self) -> RunDirectory:
         """Return a directory for a run if the usual ones cannot be used.
 
         The directory is not created yet. Its name is random, since other users may
         write to the parent directory.
         """
-        place = next((path for path in SPARE_PLACES if os.access(path, os.W_OK)), "")
-        return Folder(os.path.join(place, f"forewarn-run-{os.urandom(8).hex()}"))
+        place = next(
+            (path for path in SPARE_DIRECTORIES if os.access(path, os.W_OK)), ""
+        )
+        return RunDirectory(os.path.join(place, f"forewarn-run-{os.urandom(8).hex()}"))
 
-    def folders_of(self, handler: str) -> list[Folder]:
+    def directories_of(self, handler: str) -> list[RunDirectory]:
         """Return the directories of all runs of a handler, from any journal."""
         with contextlib.suppress(OSError):
             return [
-                Folder(os.path.join(self._path, name))
+                RunDirectory(os.path.join(self._path, name))
                 for name in sorted(os.listdir(self._path))
                 if subject_of(name)[2] == handler
             ]
@@ -191,7 +193,7 @@ class Shelf:
             )
         finished.sort()
         for _, path in finished[:-RUNS_KEPT]:
-            Folder(path).remove()
+            RunDirectory(path).remove()
 
 
 def subject_of(run_id: str) -> tuple[str, str, str]:
@@ -200,8 +202,8 @@ def subject_of(run_id: str) -> tuple[str, str, str]:
     The other parts of the ID distinguish attempts and journals. A recovery after a lost
     journal has the event `restore`.
     """
-    found = _RUN.fullmatch(run_id)
-    return (found[1], found[2] or "recover", found[3]) if found else ("", "", "")
+    match = _RUN.fullmatch(run_id)
+    return (match[1], match[2] or "recover", match[3]) if match else ("", "", "")
 
 
 def start_of(stat: str) -> str:
@@ -212,7 +214,7 @@ def start_of(stat: str) -> str:
 
 
 def last_line(text: str, *, also: Sequence[str] = ()) -> str:
-    """Return the last line of a text that is not empty, for a message.
+    """Return the last line of a string that is not empty, for a message.
 
     Secrets are masked, as in `foreign.told`; `also` has additional secrets.
     """

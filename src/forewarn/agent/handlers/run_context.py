@@ -30,7 +30,7 @@ class HandlerError(ForewarnError):
     """The work failed; the message says why."""
 
 
-class OverError(ForewarnError):
+class RunEndedError(ForewarnError):
     """The run must end and must not try anything else.
 
     This class is not a HandlerError, so code that continues after a failure does not
@@ -38,11 +38,11 @@ class OverError(ForewarnError):
     """
 
 
-class TimeUpError(OverError):
+class TimeUpError(RunEndedError):
     """The run reached its deadline."""
 
 
-class StoppedError(OverError):
+class StoppedError(RunEndedError):
     """The run was stopped because its event was removed."""
 
 
@@ -84,14 +84,14 @@ class RunContext:
         self._is_stopped = False
         self._doing = ""
         self._over = threading.Event()
-        """Set when the run must end: it was stopped, or its shortened time is over."""
+        """Set when the run must end: it was stopped, or its shortened time has elapsed."""
         self._lock = threading.Lock()
         self._on_stop: list[Callable[[], None]] = []
 
     # Called by the runner
 
     def stop(self, kill_at: Micros) -> None:
-        """Tell the run to end now, and to be killed at `kill_at` at the latest."""
+        """Request that the run ends now, and is killed at `kill_at` at the latest."""
         left = (kill_at - self._clock.now()) / SECOND
         with self._lock:
             self._kill = min(self._kill, self._clock.monotonic() + left)
@@ -144,7 +144,7 @@ class RunContext:
         self._over.wait(min(seconds, self.remaining()))
         return self.remaining() > 0
 
-    def over(self, doing: str, *, said: str = "") -> OverError:
+    def over(self, doing: str, *, error: str = "") -> RunEndedError:
         """Return the error of a run that has no time left, for raising.
 
         `doing` is an activity such as `waiting for 3 sessions`. In a block of `doing`,
@@ -152,33 +152,33 @@ class RunContext:
         target that was unavailable.
         """
         doing = self._doing or doing
-        return self.ended(f" while {doing}{f': {said}' if said else ''}")
+        return self.ended(f" while {doing}{f': {error}' if error else ''}")
 
-    def ended(self, how: str) -> OverError:
+    def ended(self, how: str) -> RunEndedError:
         """Return the error of a run that has no time left; `how` ends the sentence."""
         if self._is_stopped:
             return StoppedError(f"the event was removed{how}")
         return TimeUpError(f"timed out{how}")
 
     def pause(self, seconds: float, doing: str) -> None:
-        """Wait; raise OverError, which names the activity, if the run must end."""
+        """Wait; raise RunEndedError, which names the activity, if the run must end."""
         if not self.sleep(seconds):
             raise self.over(doing)
 
     @contextlib.contextmanager
-    def doing(self, what: str) -> Generator[None]:
-        """Name the activity of the block in an OverError; the outermost block wins."""
+    def doing(self, activity: str) -> Generator[None]:
+        """Name the activity of the block in an RunEndedError; the outermost block wins."""
         before = self._doing
-        self._doing = before or what
+        self._doing = before or activity
         try:
             yield
         finally:
             self._doing = before
 
     def recheck(self, awaited: str, *, looks: int = 1, seconds: float = 0) -> None:
-        """Wait for the next check; raise OverError if the run must end.
+        """Wait for the next check; raise RunEndedError if the run must end.
 
-        From now on, an OverError says that the run was waiting for `awaited`.
+        From now on, an RunEndedError says that the run was waiting for `awaited`.
         `seconds` is the pause between two checks. Default: about a hundredth of the
         run.
         """

@@ -1,7 +1,7 @@
 """Run each handler in a thread, and report the result to the main loop.
 
 After a crash of the agent, programs continue to run; all other runs have ended.
-`Run.is_again` resumes them. This module does not wait and does not decide.
+`Run.resumes` resumes them. This module does not wait and does not decide.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from forewarn.agent.core.model import (
     Tighten,
 )
 from forewarn.agent.handlers.port import Job, Result, Worker
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.handlers.run_context import (
     HandlerError,
     LostError,
-    OverError,
     RunContext,
+    RunEndedError,
     StoppedError,
 )
 from forewarn.clock import Clock
@@ -42,18 +42,18 @@ class Runner:
         finish: Callable[[Finished], None],
         vm: Callable[[], str],
         clock: Clock,
-        shelf: Shelf | None = None,
+        records: RunRecords | None = None,
     ) -> None:
         """Use the handlers of the settings, by name.
 
-        `finish` is called from any thread. `vm` returns the name of this VM. `shelf`
+        `finish` is called from any thread. `vm` returns the name of this VM. `records`
         keeps the latest finished runs.
         """
         self._workers = workers
         self._finish = finish
         self._vm = vm
         self._clock = clock
-        self._shelf = shelf
+        self._records = records
         self._lock = threading.Lock()
         self._contexts: dict[str, RunContext] = {}
 
@@ -77,7 +77,7 @@ class Runner:
             self._contexts[run.run_id] = context
         thread = threading.Thread(
             target=self._work,
-            args=(job, context, run.is_again),
+            args=(job, context, run.resumes),
             name=f"forewarn-{run.handler}",
             daemon=True,
         )
@@ -105,25 +105,25 @@ class Runner:
         with self._lock:
             return tuple(self._contexts)
 
-    def _work(self, job: Job, context: RunContext, is_again: bool) -> None:  # noqa: FBT001
+    def _work(self, job: Job, context: RunContext, resumes: bool) -> None:  # noqa: FBT001
         try:
-            result = self._result(job, context, is_again=is_again)
+            result = self._result(job, context, resumes=resumes)
             self._end(job, StepState.DONE, result.detail)
         except StoppedError as error:
             self._end(job, StepState.STOPPED, error.message)
         except LostError as error:
             self._end(job, StepState.LOST, error.message)
-        except (HandlerError, OverError) as error:
+        except (HandlerError, RunEndedError) as error:
             self._end(job, StepState.FAILED, error.message)
         except Exception as error:
             logger.exception("handler %s has a bug", job.handler)
             self._end(job, StepState.FAILED, f"{type(error).__name__}: {error}")
 
-    def _result(self, job: Job, context: RunContext, *, is_again: bool) -> Result:
+    def _result(self, job: Job, context: RunContext, *, resumes: bool) -> Result:
         if (worker := self._workers.get(job.handler)) is None:
-            kind = LostError if is_again else HandlerError
+            kind = LostError if resumes else HandlerError
             raise kind(f"the settings have no handler {job.handler}")
-        if is_again:
+        if resumes:
             return worker.resume(job, context)
         if job.phase is Phase.PREPARE:
             return worker.prepare(job, context)
@@ -134,5 +134,5 @@ class Runner:
             self._contexts.pop(job.run_id, None)
         self._finish(Finished(run_id=job.run_id, state=state, detail=detail))
         # Clear the records after the report, which must not wait for a slow disk.
-        if self._shelf is not None:
-            self._shelf.clear(self.running())
+        if self._records is not None:
+            self._records.clear(self.running())

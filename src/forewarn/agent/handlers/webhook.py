@@ -19,8 +19,8 @@ from forewarn.agent.handlers.run_context import (
     PAUSE_MOST_SECONDS,
     DeliveryError,
     HandlerError,
-    OverError,
     RunContext,
+    RunEndedError,
     context_for,
     doubling,
 )
@@ -75,13 +75,15 @@ class WebhookWorker(Forgetful):
         Nothing is sent.
         """
         known = KNOWN if self._pods is None else {**KNOWN, "pods": ""}
-        found: list[str] = []
+        problems: list[str] = []
         for template in filter(None, (self._prepare, self._recover)):
-            found += faults(template, known) + unreached(template, clock=self._clock)
+            problems += faults(template, known) + unreached(template, clock=self._clock)
         if self._pods is not None:
             context, look = context_for(CHECK_SECONDS, self._clock), self._pods.faults
-            found += [f"the pods: {each}" for each in faults_of(lambda: look(context))]
-        return tuple(dict.fromkeys(found))
+            problems += [
+                f"the pods: {each}" for each in faults_of(lambda: look(context))
+            ]
+        return tuple(dict.fromkeys(problems))
 
     def _send(self, template: Template | None, job: Job, context: RunContext) -> Result:
         if template is None:
@@ -113,7 +115,7 @@ def _named(pods: PodList, context: RunContext) -> tuple[Sequence[str] | None, st
     """Return the pods, or None and a sentence with the reason."""
     try:
         return pods.names(context), ""
-    except (HandlerError, OverError) as error:
+    except (HandlerError, RunEndedError) as error:
         return None, f"sent without the pods: {error.message}"
 
 

@@ -79,13 +79,13 @@ class FormError(HandlerError):
     def __init__(self, method: str, path: str, answer: Answer, why: str) -> None:
         """Describe the request, the problem, and the start of the response."""
         kind = answer.header("content-type") or "no content type"
-        found = "an empty body"
+        excerpt = "an empty body"
         if answer.body.strip():
             text = answer.body[:SAID_BYTES].decode("utf-8", "replace")
-            found = told(text.strip(), SHOWN_CHARACTERS)
+            excerpt = told(text.strip(), SHOWN_CHARACTERS)
         super().__init__(
             f"{method} {path} was answered {answer.status} with {why}: "
-            f"{told(kind, SHOWN_CHARACTERS)}, {found}"
+            f"{told(kind, SHOWN_CHARACTERS)}, {excerpt}"
         )
         self.answer = answer
 
@@ -107,7 +107,7 @@ class Ask:
     """Expected form of the response; another form is a FormError, without a retry."""
 
     def unexpected(self, answer: Answer, why: str) -> FormError:
-        """Return the error for an unexpected response; `why` is a text like `no
+        """Return the error for an unexpected response; `why` is a string like `no
         Node`."""
         return FormError(self.method, self.path.partition("?")[0], answer, why)
 
@@ -174,7 +174,7 @@ class Api:
             if not ask.again:
                 raise last
             if not context.sleep(next(pauses)):
-                raise context.over("retrying", said=last.message) from last
+                raise context.over("retrying", error=last.message) from last
 
     def allowed(self, ask: Ask, context: RunContext, right: str) -> tuple[Answer, Any]:
         """Return a response with its JSON; raises HandlerError.
@@ -205,12 +205,14 @@ class Api:
 
     def _refused(self, ask: Ask, answer: Answer) -> ApiError:
         body = _read(answer)
-        said = str(members(body).get("message", ""))
-        said = last_line(said or answer.body[:SAID_BYTES].decode("utf-8", "replace"))
+        reason = str(members(body).get("message", ""))
+        reason = last_line(
+            reason or answer.body[:SAID_BYTES].decode("utf-8", "replace")
+        )
         path = ask.path.partition("?")[0]
         message = f"{ask.method} {path} was answered {answer.status}"
         return ApiError(
-            f"{message}: {said}" if said else message, answer=answer, body=body
+            f"{message}: {reason}" if reason else message, answer=answer, body=body
         )
 
 
@@ -230,20 +232,20 @@ class TokenApi(Api):
 
 def _shaped(ask: Ask, answer: Answer) -> Any:
     """Return the JSON of a response; raises FormError if its form is unexpected."""
-    found = _read(answer)
-    if not _has_shape(found, ask.shape):
+    value = _read(answer)
+    if not _has_shape(value, ask.shape):
         raise ask.unexpected(answer, f"no {ask.shape.value}")
-    return found
+    return value
 
 
-def _has_shape(found: object, shape: Shape) -> bool:
+def _has_shape(value: object, shape: Shape) -> bool:
     if shape is Shape.OBJECT:
-        return isinstance(found, dict)
+        return isinstance(value, dict)
     if shape is Shape.LIST:
-        return isinstance(found, list) and all(
-            isinstance(each, dict) for each in cast("list[object]", found)
+        return isinstance(value, list) and all(
+            isinstance(each, dict) for each in cast("list[object]", value)
         )
-    return shape is Shape.ANY or found is not None
+    return shape is Shape.ANY or value is not None
 
 
 def _read(answer: Answer) -> Any:

@@ -31,16 +31,16 @@ MEMO_BYTES_MAX = 16 * 1024 * 1024
 class Memo:
     """The memo of one handler."""
 
-    def __init__(self, folder: str, handler: HandlerSettings) -> None:
+    def __init__(self, directory: str, handler: HandlerSettings) -> None:
         """Store the path; the file is created when something is recorded."""
-        self._folder = folder
+        self._directory = directory
         # No kind contains a dot, so two handlers never share a file.
-        self._path = os.path.join(folder, f"{handler.name}.{handler.kind}.json")
+        self._path = os.path.join(directory, f"{handler.name}.{handler.kind}.json")
 
     def read(self) -> dict[str, Any]:
         """Return the recorded members; empty: none. Raises HandlerError."""
         try:
-            found: object = json.loads(files.begin_of(self._path, MEMO_BYTES_MAX))
+            memo: object = json.loads(files.begin_of(self._path, MEMO_BYTES_MAX))
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -50,9 +50,9 @@ class Memo:
             ) from error
         except (ValueError, RecursionError) as error:
             raise self._damaged(str(error)) from error
-        if not isinstance(found, dict):
+        if not isinstance(memo, dict):
             raise self._damaged("it is not a JSON object")
-        return cast("dict[str, Any]", found)
+        return cast("dict[str, Any]", memo)
 
     def _damaged(self, why: str) -> HandlerError:
         return HandlerError(
@@ -67,14 +67,14 @@ class Memo:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._path)
                 return
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            os.makedirs(self._directory, mode=0o700, exist_ok=True)
             fresh = f"{self._path}.new"
             with open(fresh, "wb") as file:
                 file.write(json.dumps(members).encode())
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(fresh, self._path)
-            _flush_folder(self._folder)
+            _flush_directory(self._directory)
         except OSError as error:
             raise HandlerError(
                 f"cannot write the memo {self._path}, so nothing was changed: "
@@ -108,10 +108,10 @@ class Memo:
             for group in self.groups(change)
         ]
         members = {**self.read(), change: [group for group in left if group]}
-        self.keep({what: each for what, each in members.items() if each})
+        self.keep({key: each for key, each in members.items() if each})
 
 
-def _flush_folder(path: str) -> None:
+def _flush_directory(path: str) -> None:
     """Make a rename durable, if the system supports it."""
     if (flag := getattr(os, "O_DIRECTORY", None)) is None:
         return

@@ -85,7 +85,7 @@ class Commands:
 
     def run(
         self,
-        words: Sequence[str],
+        command: Sequence[str],
         context: RunContext,
         *,
         seconds: float = COMMAND_SECONDS,
@@ -97,10 +97,10 @@ class Commands:
         """
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise context.over(f"running {' '.join(words)}")
+            raise context.over(f"running {' '.join(command)}")
         try:
             child = subprocess.Popen(  # noqa: S603 - what the settings name
-                list(words),
+                list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -112,7 +112,7 @@ class Commands:
                 errors="replace",
             )
         except OSError as error:
-            raise HandlerError(f"{words[0]}: {error.strerror}") from error
+            raise HandlerError(f"{command[0]}: {error.strerror}") from error
         killed = threading.Event()
 
         def kill() -> None:
@@ -130,9 +130,9 @@ class Commands:
             finally:
                 _kill(child)
         if killed.is_set() and context.remaining() > 0:
-            raise HandlerError(f"{' '.join(words)}: no result within {seconds:.0f} s")
+            raise HandlerError(f"{' '.join(command)}: no result within {seconds:.0f} s")
         if killed.is_set():
-            raise context.over(f"running {' '.join(words)}")
+            raise context.over(f"running {' '.join(command)}")
         return Output(
             status=child.returncode,
             out=out[:OUTPUT_CHARACTERS_MAX],
@@ -141,7 +141,7 @@ class Commands:
 
     def patiently(
         self,
-        words: Sequence[str],
+        command: Sequence[str],
         context: RunContext,
         *,
         doing: str,
@@ -154,13 +154,13 @@ class Commands:
         the command runs again until the deadline, so it must be idempotent. `doing` is
         the activity for messages: `asking systemd about web.service`.
         """
-        if not self.find(words[0]):
-            raise HandlerError(f"there is no program {words[0]}")
+        if not self.find(command[0]):
+            raise HandlerError(f"there is no program {command[0]}")
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         with context.doing(doing):
             while True:
                 try:
-                    output = self.run(words, context, seconds=seconds)
+                    output = self.run(command, context, seconds=seconds)
                 except HandlerError as error:
                     last = error.message
                 else:
@@ -168,7 +168,7 @@ class Commands:
                         return output
                     last = output.said
                 if not context.sleep(next(pauses)):
-                    raise context.over(doing, said=last)
+                    raise context.over(doing, error=last)
 
 
 def _kill(child: subprocess.Popen[str]) -> None:

@@ -60,8 +60,8 @@ class ConsulWorker(Integration):
         self._wait: Micros = more.get("wait", 0)
         self._mark = f"forewarn {settings.name}: "
         """The mark: the prefix of the reasons that this handler sets."""
-        what = "service" if self._services else "node"
-        self._right = f'its token needs {what} "NAME" {{ policy = "write" }}'
+        kind = "service" if self._services else "node"
+        self._right = f'its token needs {kind} "NAME" {{ policy = "write" }}'
         self._api = local_agent(more, ground.clock, url=URL, header="X-Consul-Token")
 
     def prepare(self, job: Job, context: RunContext) -> Result:
@@ -72,35 +72,37 @@ class ConsulWorker(Integration):
         for target in self._targets():
             if target not in before:
                 self._set(target, context, reason=reason)
-        found = self._maintained(context)
-        if missing := [_name(each) for each in self._targets() if each not in found]:
+        notes = self._maintained(context)
+        if missing := [_name(each) for each in self._targets() if each not in notes]:
             raise HandlerError(
                 f"Consul does not show {', '.join(missing)} in maintenance: can the "
                 "token read this node and its services?"
             )
-        mine = {each for each in self._targets() if self._is_mine(found[each])}
-        self._wait_for_clients([found[each] for each in mine], context)
-        return Result(detail=self._told(mine, found))
+        own = {each for each in self._targets() if self._is_mine(notes[each])}
+        self._wait_for_clients([notes[each] for each in own], context)
+        return Result(detail=self._told(own, notes))
 
     def recover(self, _job: Job, context: RunContext) -> Result:
         """End its maintenance, even if the settings have changed; raises HandlerError."""
-        found = self._maintained(context)
-        mine = [each for each, notes in found.items() if self._is_mine(notes)]
-        for target in mine:
+        notes_found = self._maintained(context)
+        own = [each for each, notes in notes_found.items() if self._is_mine(notes)]
+        for target in own:
             self._set(target, context)
-        if left := [each for each in self._maintained(context) if each in mine]:
+        if left := [each for each in self._maintained(context) if each in own]:
             names = ", ".join(map(_name, left))
             raise HandlerError(f"Consul still shows {names} in maintenance")
-        kept = ", ".join(_name(each) for each in found if each not in mine)
-        told = [f"{_name(each)} is back" for each in mine]
-        if kept:
-            told.append(f"{kept} stays in maintenance, which this handler did not set")
-        return Result(detail="; ".join(told) or "nothing was in maintenance")
+        others = ", ".join(_name(each) for each in notes_found if each not in own)
+        sentences = [f"{_name(each)} is back" for each in own]
+        if others:
+            sentences.append(
+                f"{others} stays in maintenance, which this handler did not set"
+            )
+        return Result(detail="; ".join(sentences) or "nothing was in maintenance")
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
         # Do not retry, since a person waits for the result.
         ask = Ask(method="GET", path="/v1/agent/services", again=False)
-        known = self._listed(ask, context, key="ID", what="services")
+        known = self._listed(ask, context, key="ID", subject="services")
         self._maintained(context)
         return [
             f"Consul's agent at {self._api.base} has no service {each}, or the token "
@@ -118,7 +120,7 @@ class ConsulWorker(Integration):
     def _maintained(self, context: RunContext) -> dict[str, str]:
         """Return the checks of maintenance mode, each with its reason."""
         ask = Ask(method="GET", path="/v1/agent/checks")
-        checks = self._listed(ask, context, key="CheckID", what="checks")
+        checks = self._listed(ask, context, key="CheckID", subject="checks")
         return {
             name: str(check.get("Notes", ""))
             for name, check in checks.items()
@@ -126,15 +128,15 @@ class ConsulWorker(Integration):
         }
 
     def _listed(
-        self, ask: Ask, context: RunContext, *, key: str, what: str
+        self, ask: Ask, context: RunContext, *, key: str, subject: str
     ) -> Mapping[str, Mapping[str, Any]]:
         """Return Consul's objects by ID; raises HandlerError for any other response."""
-        answer, found = self._api.allowed(ask, context, self._right)
-        for each in found.values():
+        answer, entries = self._api.allowed(ask, context, self._right)
+        for each in entries.values():
             # Each object contains its ID, so another JSON object is recognized.
             if not members(each).get(key):
-                raise ask.unexpected(answer, f"no {what} of Consul")
-        return found
+                raise ask.unexpected(answer, f"no {subject} of Consul")
+        return entries
 
     def _set(self, target: str, context: RunContext, *, reason: str = "") -> None:
         """Start maintenance with a reason, or end it without one; raises HandlerError."""
@@ -172,10 +174,10 @@ class ConsulWorker(Integration):
         while timer() > 0:
             context.pause(timer(), f"{doing} ({format_duration(self._wait)})")
 
-    def _told(self, mine: set[str], found: Mapping[str, str]) -> str:
+    def _told(self, own: set[str], notes: Mapping[str, str]) -> str:
         return "; ".join(
             f"{_name(each)} is in maintenance"
-            + ("" if each in mine else f" set by others: {found[each]}")
+            + ("" if each in own else f" set by others: {notes[each]}")
             for each in self._targets()
         )
 

@@ -32,8 +32,8 @@ def too_long(entry: Entry, key: str, usual: Micros) -> Faults:
     """Find a duration that is not shorter than the handler's `timeout`."""
     wanted, timeout = entry.get(key, usual), entry.get("timeout", HANDLER_TIMEOUT)
     if wanted >= timeout:
-        told = f"{key} ({format_duration(wanted)})"
-        yield "", f"{told} must be shorter than timeout ({format_duration(timeout)})"
+        limit = f"{key} ({format_duration(wanted)})"
+        yield "", f"{limit} must be shorter than timeout ({format_duration(timeout)})"
 
 
 @frozen_dataclass

@@ -125,9 +125,9 @@ class NomadWorker(Integration):
         # Record the drain before it starts, so that it is undone after a crash.
         self._memo.keep({"mark": meta[MARK]})
         self._drain(node.node_id, meta, context, deadline=self._deadline(context))
-        stopped = self._wait_until_empty(node.node_id, context, mine=meta)
-        said = f"; stopped by force: {_shown(stopped)}" if stopped else ""
-        return Result(detail=f"node {node.name} is drained{said}")
+        stopped = self._wait_until_empty(node.node_id, context, own=meta)
+        sentence = f"; stopped by force: {_shown(stopped)}" if stopped else ""
+        return Result(detail=f"node {node.name} is drained{sentence}")
 
     def recover(self, job: Job, context: RunContext) -> Result:
         """End the drain if this handler started it; raises HandlerError."""
@@ -138,16 +138,18 @@ class NomadWorker(Integration):
         # If the journal is lost, the memo may be lost too: then any mark of a handler counts.
         stays = f"node {node.name} stays {node.was}, as before"
         if not node.mark or recorded not in {"", node.mark} or node.is_cancelled:
-            said = f"the last drain of node {node.name} has another owner, or was ended"
+            sentence = (
+                f"the last drain of node {node.name} has another owner, or was ended"
+            )
         elif node.is_draining or node.was == ELIGIBLE:
             self._end_drain(node, context)
-            said = f"ended the drain; {stays}"
+            sentence = f"ended the drain; {stays}"
             if node.was == ELIGIBLE:
-                said = f"node {node.name} is eligible again"
+                sentence = f"node {node.name} is eligible again"
         else:
-            said = stays
+            sentence = stays
         self._memo.keep({})
-        return Result(detail=said)
+        return Result(detail=sentence)
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
         # Do not retry, since a person waits for the result.
@@ -192,9 +194,9 @@ class NomadWorker(Integration):
         path = f"/v1/node/{node.node_id}/drain"
         while True:
             self._answered(Ask(method="POST", path=path, json=body), context)
-            found = self._node(node.node_id, context)
-            is_back = found.eligibility == ELIGIBLE or not restores
-            if is_back and not found.is_draining:
+            node_now = self._node(node.node_id, context)
+            is_back = node_now.eligibility == ELIGIBLE or not restores
+            if is_back and not node_now.is_draining:
                 return
             context.pause(PAUSE_SECONDS, f"waiting for node {node.name} to be eligible")
 
@@ -203,7 +205,7 @@ class NomadWorker(Integration):
         node_id: str,
         context: RunContext,
         *,
-        mine: Mapping[str, str] | None = None,
+        own: Mapping[str, str] | None = None,
     ) -> tuple[str, ...]:
         """Wait until a drain is complete; return the allocations stopped by force.
 
@@ -216,15 +218,15 @@ class NomadWorker(Integration):
             node = self._node(node_id, context)
             left = self._allocations(node_id, context)
             is_due = stopped is None and self._deadline(context) == AT_ONCE
-            if mine is not None and node.is_draining and is_due:
-                self._drain(node_id, mine, context, deadline=AT_ONCE)
+            if own is not None and node.is_draining and is_due:
+                self._drain(node_id, own, context, deadline=AT_ONCE)
                 stopped = left
-            if mine is not None and node.is_cancelled:
+            if own is not None and node.is_cancelled:
                 raise HandlerError(
                     f"the drain of node {node.name} was cancelled by others"
                 )
             if not node.is_draining and not left:
-                if mine is not None and node.eligibility == ELIGIBLE:
+                if own is not None and node.eligibility == ELIGIBLE:
                     raise HandlerError(
                         f"node {node.name} is eligible: Nomad has lost its drain, or "
                         "others have made it eligible again"
@@ -238,10 +240,10 @@ class NomadWorker(Integration):
     def _node_id(self, context: RunContext, *, again: bool = True) -> str:
         """Return the ID of this node; raises HandlerError if it is not a client node."""
         ask = Ask(method="GET", path="/v1/agent/self", again=again)
-        answer, found = self._answered(ask, context)
-        if not isinstance(found.get("stats"), dict):
+        answer, members_read = self._answered(ask, context)
+        if not isinstance(members_read.get("stats"), dict):
             raise ask.unexpected(answer, "no agent of Nomad")
-        stats = members(found.get("stats"))
+        stats = members(members_read.get("stats"))
         if not (node_id := str(members(stats.get("client")).get("node_id", ""))):
             raise HandlerError(
                 f"Nomad's agent at {self._api.base} is not a client and has no node"
@@ -250,33 +252,35 @@ class NomadWorker(Integration):
 
     def _node(self, node_id: str, context: RunContext) -> Node:
         ask = Ask(method="GET", path=f"/v1/node/{node_id}")
-        answer, found = self._answered(ask, context)
-        is_there = "DrainStrategy" in found and found.get("SchedulingEligibility")
-        if percent_quoted(str(found.get("ID", ""))) != node_id or not is_there:
+        answer, members_read = self._answered(ask, context)
+        is_there = "DrainStrategy" in members_read and members_read.get(
+            "SchedulingEligibility"
+        )
+        if percent_quoted(str(members_read.get("ID", ""))) != node_id or not is_there:
             raise ask.unexpected(answer, "no such node of Nomad")
-        if "LastDrain" not in found:
+        if "LastDrain" not in members_read:
             raise HandlerError(
                 "this version of Nomad does not store the metadata of drains, which the "
                 "handler needs: use Nomad 1.1 or newer"
             )
         return Node(
             node_id=node_id,
-            name=str(found.get("Name", "")) or node_id,
-            is_draining=found.get("DrainStrategy") is not None,
-            eligibility=str(found.get("SchedulingEligibility", "")),
-            last=members(found.get("LastDrain")),
+            name=str(members_read.get("Name", "")) or node_id,
+            is_draining=members_read.get("DrainStrategy") is not None,
+            eligibility=str(members_read.get("SchedulingEligibility", "")),
+            last=members(members_read.get("LastDrain")),
         )
 
     def _allocations(self, node_id: str, context: RunContext) -> tuple[str, ...]:
         """Return the names of the allocations that must still end."""
         path = f"/v1/node/{node_id}/allocations"
         ask = Ask(method="GET", path=path, shape=Shape.LIST)
-        answer, found = self._answered(ask, context)
-        if not all(each.get("ID") and each.get("ClientStatus") for each in found):
+        answer, allocations = self._answered(ask, context)
+        if not all(each.get("ID") and each.get("ClientStatus") for each in allocations):
             raise ask.unexpected(answer, "no allocations of Nomad")
         return tuple(
             str(each.get("Name") or each["ID"])
-            for each in found
+            for each in allocations
             if each["ClientStatus"] not in _ENDED
             and (
                 self._drains_system or members(each.get("Job")).get("Type") != "system"

@@ -256,10 +256,10 @@ def has_content(path: Place) -> bool:
 
 def _identity(path: Place) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _make(path: str) -> None:
@@ -268,11 +268,11 @@ def _make(path: str) -> None:
 
 
 def _statements(text: str) -> Sequence[str]:
-    found: list[str] = []
+    statements: list[str] = []
     statement = ""
     for line in text.splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
-            found.append(statement)
+            statements.append(statement)
             statement = ""
-    return found
+    return statements

@@ -87,8 +87,8 @@ class AgentLock:
     def _write(self) -> None:
         """Write the holder; the record of an earlier agent is never missing
         meanwhile."""
-        words = (str(os.getpid()), *((_HAS_JOURNAL,) if self.had_journal else ()), "")
-        text = "\n".join(words)
+        lines = (str(os.getpid()), *((_HAS_JOURNAL,) if self.had_journal else ()), "")
+        text = "\n".join(lines)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, text.encode())
         os.ftruncate(self._descriptor, len(text))
@@ -107,8 +107,8 @@ def last_holder(path: Place) -> int:
 
 def _noted(path: Place) -> list[str]:
     try:
-        found = files.begin_of(f"{os.fspath(path)}.lock", _TEXT_BYTES)
-        return found.decode("ascii", "replace").split()
+        content = files.begin_of(f"{os.fspath(path)}.lock", _TEXT_BYTES)
+        return content.decode("ascii", "replace").split()
     except OSError:
         return []
 

@@ -91,12 +91,12 @@ def open_journal(
     # All names of a file mean the same journal, with one lock.
     whole = os.path.realpath(path)
     try:
-        _make_folder(os.path.dirname(whole))
+        _make_directory(os.path.dirname(whole))
         refuse_others(whole)
         lock = AgentLock(whole)
         if lock.had_journal and not has_content(whole):
-            told = "the journal %s is empty or missing, so its content is lost"
-            logger.error(told, whole)
+            message = "the journal %s is empty or missing, so its content is lost"
+            logger.error(message, whole)
         try:
             journal = _loaded(whole, boot=boot, teller=teller, limits=limits)
         except JournalDamagedError as error:
@@ -107,8 +107,8 @@ def open_journal(
             lock.release()
         raise
     except JournalError as error:
-        told = f"{error}; the agent continues without a journal ({error.hint})"
-        logger.error(told)  # noqa: TRY400 - whose fault it is needs no traceback
+        message = f"{error}; the agent continues without a journal ({error.hint})"
+        logger.error(message)  # noqa: TRY400 - whose fault it is needs no traceback
         journal = MemoryJournal(teller=teller, limits=limits)
         return Opened(journal=journal, lock=lock, fault=error.message)
     lock.note_journal()
@@ -152,33 +152,33 @@ def _make_room(path: str, error: JournalDamagedError, *, had_journal: bool) -> N
     if not was_ours(path, noted=had_journal):
         raise no_journal(path) from error
     aside = set_aside(path)
-    told = f"{error}; it was set aside as {os.path.basename(aside)}"
-    logger.error(told)
+    message = f"{error}; it was set aside as {os.path.basename(aside)}"
+    logger.error(message)
 
 
-def _make_folder(folder: str) -> None:
+def _make_directory(directory: str) -> None:
     try:
-        os.mkdir(folder, mode=0o700)
+        os.mkdir(directory, mode=0o700)
     except FileExistsError as error:
-        if not os.path.isdir(folder):
-            raise _unmakable(folder, error) from error
+        if not os.path.isdir(directory):
+            raise _unmakable(directory, error) from error
     except FileNotFoundError:
         # Missing parents are not created, since the path may be wrong. The lock reports
         # it.
         return
     except (PermissionError, NotADirectoryError) as error:
-        raise _unmakable(folder, error) from error
+        raise _unmakable(directory, error) from error
     except OSError as error:
         raise JournalError(
-            f"cannot create the directory {folder} for the agent's journal: "
+            f"cannot create the directory {directory} for the agent's journal: "
             f"{error.strerror}",
             hint="Check the disk.",
         ) from error
 
 
-def _unmakable(folder: str, error: OSError) -> JournalRefusedError:
+def _unmakable(directory: str, error: OSError) -> JournalRefusedError:
     return JournalRefusedError(
-        f"cannot create the directory {folder} for the agent's journal: {error.strerror}",
+        f"cannot create the directory {directory} for the agent's journal: {error.strerror}",
         hint="Create it for the agent's user, or set `state` to another file.",
     )
 
@@ -190,8 +190,8 @@ def refuse_others(path: str) -> None:
     cannot be read, since opening it gives a better error.
     """
     try:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
             raise JournalRefusedError(
                 f"{path} is not a regular file",
                 hint="Set `state` to a regular file or to a new one.",
@@ -232,8 +232,8 @@ def was_ours(path: str, *, noted: bool) -> bool:
     # A damaged head may still have the application ID, or only zeros after a power
     # failure. Otherwise, files of the agent next to it are evidence.
     is_marked = head[68:72] == APPLICATION_ID.to_bytes(4, "big")
-    kept = (f"{path}{ending}" for ending in ("-wal", ".runs"))
-    return is_blank or is_marked or noted or any(map(os.path.exists, kept))
+    files_beside = (f"{path}{ending}" for ending in ("-wal", ".runs"))
+    return is_blank or is_marked or noted or any(map(os.path.exists, files_beside))
 
 
 def no_journal(path: str) -> JournalRefusedError:

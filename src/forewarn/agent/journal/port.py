@@ -212,12 +212,12 @@ class MemoryJournal:
     def history(self, *, limit: int = PAGE_ROWS, event_id: str = "") -> Sequence[Note]:
         """Return the history, the latest entry first."""
         with self._lock:
-            found = [
+            notes = [
                 note
                 for note in reversed(self._history)
                 if not event_id or note.event_id == event_id
             ]
-        return found[:limit]
+        return notes[:limit]
 
     def queued(self, sink: str, *, limit: int) -> Sequence[Queued]:
         """Return the notifications that wait for a receiver, the oldest first."""

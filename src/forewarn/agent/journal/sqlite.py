@@ -94,13 +94,13 @@ class SqliteJournal:
 
     def load(self) -> Memory:
         """Return the memory as last saved; raises JournalError."""
-        self._facts, self._durable, found = _memory_in(self._file)
+        self._facts, self._durable, memory = _memory_in(self._file)
         self.boot_before = self._facts.get(BOOT, "")
         self._dropped = int(self._facts.get(DROPPED, "0"))
-        if found is None:
+        if memory is None:
             return Memory(lost_journal=True, journal=self._name)
-        self._memory = found
-        return found
+        self._memory = memory
+        return memory
 
     def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
         """Make the memory and the notes durable; raises JournalError."""
@@ -125,14 +125,14 @@ class SqliteJournal:
             [(changes,)] = self._file.rows("PRAGMA data_version")
             if changes == self._changes:
                 return ()
-            found = self._file.rows(schema.ORDERS_AFTER, (self._last_order,))
+            rows = self._file.rows(schema.ORDERS_AFTER, (self._last_order,))
         except JournalDamagedError as error:
             self._rewrite(error)
             return ()
         self._changes = changes
-        if found:
-            self._last_order = found[-1][0]
-        return [json.loads(event_id) for _, event_id in found]
+        if rows:
+            self._last_order = rows[-1][0]
+        return [json.loads(event_id) for _, event_id in rows]
 
     def history(self, *, limit: int = PAGE_ROWS, event_id: str = "") -> Sequence[Note]:
         """Return the history, the latest entry first; raises JournalError."""
@@ -205,7 +205,7 @@ class SqliteJournal:
                 row = json.dumps(task.event_id), place, codec.dump(task)
                 self._file.run(schema.PUT_TASK, row)
             if notes:
-                self._tell(notes)
+                self._add_history(notes)
             dropped = self._queue(outgoing)
             facts[DROPPED] = str(self._dropped + dropped)
             for name, value in facts.items():
@@ -239,7 +239,7 @@ class SqliteJournal:
             placed[task.event_id] = last, task
         return placed
 
-    def _tell(self, notes: Sequence[Note]) -> None:
+    def _add_history(self, notes: Sequence[Note]) -> None:
         for note in notes:
             row = note.at, json.dumps(note.event_id), codec.dump(note)
             self._file.run(schema.ADD_HISTORY, row)

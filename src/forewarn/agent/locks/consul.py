@@ -58,25 +58,25 @@ class KeyRegister:
         now = self._clock.now()
         try:
             path = f"{self._path}?consistent"
-            answer, found = self._asked("GET", path, context, shape=Shape.LIST)
+            answer, entries = self._asked("GET", path, context, shape=Shape.LIST)
         except ApiError as error:
-            # For a missing key, Consul sends an empty body; a proxy sends a text.
+            # For a missing key, Consul sends an empty body; a proxy sends a string.
             if error.status != NOT_FOUND or error.answer.body.strip():
                 raise
             return Page(text="", version=0, now=server_time(error.answer, now))
-        text, version = _entry(found, self._key)
+        text, version = _entry(entries, self._key)
         return Page(text=text, version=version, now=server_time(answer, now))
 
     def write(self, text: str, page: Page, context: RunContext) -> bool:
         """Write the value if it has not changed since it was read; raises HandlerError."""
         path = f"{self._path}?cas={page.version}"
         body = json.loads(text)
-        _, said = self._asked("PUT", path, context, body, shape=Shape.JSON)
-        if not isinstance(said, bool):
+        _, is_written = self._asked("PUT", path, context, body, shape=Shape.JSON)
+        if not isinstance(is_written, bool):
             raise LockError(
                 f"the answer to PUT {self._path} was neither true nor false"
             )
-        return said
+        return is_written
 
     def _asked(
         self,

@@ -123,7 +123,7 @@ class DirectoryRegister:
             names = os.listdir(self._path)
         except OSError as error:
             raise _told(error, self._path) from error
-        return [int(found[1]) for found in map(self._state.fullmatch, names) if found]
+        return [int(match[1]) for match in map(self._state.fullmatch, names) if match]
 
     def _name_of(self, number: int) -> str:
         return os.path.join(self._path, f"{self._group}.{number:0{DIGITS}d}")
@@ -148,7 +148,7 @@ class DirectoryRegister:
 
     @contextlib.contextmanager
     def _drafted(self, text: str) -> Generator[str, None, None]:
-        """Create a file with a text, yield its name, and remove the file at the end."""
+        """Create a file with a string, yield its name, and remove the file at the end."""
         unique = f"{os.getpid()}-{os.urandom(8).hex()}"
         name = os.path.join(self._path, f".{self._group}.{unique}.draft")
         try:

@@ -120,8 +120,8 @@ def body_of(holder: str, group: str) -> bytes:
 
 def _error_of(answer: Answer) -> tuple[str, str]:
     """Return the kind and the message of an error response; empty if it has none."""
-    found = json_members(answer.body) or {}
-    kind, value = found.get("kind"), found.get("value")
+    members_read = json_members(answer.body) or {}
+    kind, value = members_read.get("kind"), members_read.get("value")
     if not isinstance(kind, str) or not isinstance(value, str):
         return "", ""
     return last_line(kind), last_line(value)
@@ -135,11 +135,11 @@ def _says_held(answer: Answer, kind: str) -> bool:
 
 def _refused(path: str, answer: Answer) -> LockError:
     kind, value = _error_of(answer)
-    said = ": ".join(filter(None, (kind, value)))
-    if answer.status in REDIRECTS or not said:
-        said = said_in(answer)
+    reason = ": ".join(filter(None, (kind, value)))
+    if answer.status in REDIRECTS or not reason:
+        reason = said_in(answer)
     message = f"POST {path} was answered {answer.status}"
-    return LockError(f"{message}: {said}" if said else message)
+    return LockError(f"{message}: {reason}" if reason else message)
 
 
 def _unexpected_content(answer: Answer) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from forewarn.agent.foreign import members
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import CONFLICT, Api, ApiError, Ask
-from forewarn.agent.integrations.kubernetes.access import ACCOUNT_FOLDER, find
+from forewarn.agent.integrations.kubernetes.access import ACCOUNT_DIRECTORY, find
 from forewarn.agent.integrations.kubernetes.answers import as_object, is_not_found
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import Page, RegisterLock, parse, server_time
@@ -42,13 +42,13 @@ class LeaseRegister:
         environment: Mapping[str, str],
         *,
         clock: Clock,
-        folder: str = ACCOUNT_FOLDER,
+        directory: str = ACCOUNT_DIRECTORY,
     ) -> None:
-        """Send nothing yet; `folder` has the service account of this pod."""
+        """Send nothing yet; `directory` has the service account of this pod."""
         self._settings = settings
         self._environment = environment
         self._clock = clock
-        self._folder = folder
+        self._directory = directory
         self._name = f"forewarn-{settings.group}"
         self._api: Api | None = None
 
@@ -74,13 +74,13 @@ class LeaseRegister:
         is_new = page.version is None
         method, name = ("POST", "") if is_new else ("PUT", self._name)
         try:
-            _, kept = self._asked(method, self._path(name), context, lease)
+            _, stored = self._asked(method, self._path(name), context, lease)
         except ApiError as error:
             # A Lease that was deleted in the meantime must be read again, too.
             if error.status == CONFLICT or (is_not_found(error) and not is_new):
                 return False
             raise
-        annotations = members(members(kept.get("metadata")).get("annotations"))
+        annotations = members(members(stored.get("metadata")).get("annotations"))
         if annotations.get(ANNOTATION) != text:
             raise LockError(
                 f"the API server accepted the Lease {self._name} without the "
@@ -119,26 +119,26 @@ class LeaseRegister:
         if self._settings.kubeconfig:
             return NAMESPACE
         try:
-            place = os.path.join(self._folder, "namespace")
-            found = files.begin_of(place, NAMESPACE_BYTES_MAX)
+            place = os.path.join(self._directory, "namespace")
+            content = files.begin_of(place, NAMESPACE_BYTES_MAX)
         except OSError:
             return NAMESPACE
-        return found.decode("ascii", "replace").strip() or NAMESPACE
+        return content.decode("ascii", "replace").strip() or NAMESPACE
 
     def _asked(
         self, method: str, path: str, context: RunContext, body: Any = None
     ) -> tuple[Answer, dict[str, Any]]:
         if self._api is None:
             self._api = find(
-                self._settings.kubeconfig, self._environment, folder=self._folder
+                self._settings.kubeconfig, self._environment, directory=self._directory
             ).api(self._clock)
         seconds = self._settings.timeout / SECOND
         # Once: the main loop repeats its request.
         ask = Ask(method=method, path=path, json=body, again=False, seconds=seconds)
         where = f"in namespace {self._namespace()}"
         right = f"its account needs get, create and update of leases {where}"
-        told = self._api.allowed(ask, context, right)
-        return told[0], as_object(ask, "Lease", self._name, told)
+        response = self._api.allowed(ask, context, right)
+        return response[0], as_object(ask, "Lease", self._name, response)
 
 
 def _micro_time(instant: Micros) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, Union
 
 from forewarn.agent.asker import Asker
-from forewarn.agent.core.permits import LockAnswer, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.core.permits import LockAnswer, LockResponse, ReleaseLock, TakeLock
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock
@@ -69,10 +69,10 @@ def make_lock(
     return module.make(settings, environment=environment, clock=clock)
 
 
-Asked = Union[TakeLock, ReleaseLock]
+LockRequest = Union[TakeLock, ReleaseLock]
 
 
-class Locker(Asker[Lock, Asked, LockSaid]):
+class Locker(Asker[Lock, LockRequest, LockResponse]):
     """Request one lock in a thread, without knowing its purpose, and report the answers."""
 
     name = "lock"
@@ -81,7 +81,7 @@ class Locker(Asker[Lock, Asked, LockSaid]):
         self,
         make: Callable[[], Lock],
         *,
-        tell: Callable[[LockSaid], None],
+        tell: Callable[[LockResponse], None],
         timeout: Micros,
         clock: Clock,
     ) -> None:
@@ -90,18 +90,20 @@ class Locker(Asker[Lock, Asked, LockSaid]):
         self._timeout = timeout
         self._clock = clock
 
-    def _answer(self, target: Lock, asked: Asked) -> LockSaid:
+    def _answer(self, target: Lock, request: LockRequest) -> LockResponse:
         context = context_for(self._timeout / SECOND, self._clock)
-        if isinstance(asked, ReleaseLock):
-            target.release(asked.holder, context)
-            return LockSaid(number=asked.number, answer=LockAnswer.RELEASED)
-        grant = target.take(asked.holder, context)
-        return LockSaid(
-            number=asked.number,
+        if isinstance(request, ReleaseLock):
+            target.release(request.holder, context)
+            return LockResponse(number=request.number, answer=LockAnswer.RELEASED)
+        grant = target.take(request.holder, context)
+        return LockResponse(
+            number=request.number,
             answer=LockAnswer.TAKEN if grant.is_held else LockAnswer.REFUSED,
             until=grant.until,
             detail=grant.detail,
         )
 
-    def _trouble(self, asked: Asked, detail: str) -> LockSaid:
-        return LockSaid(number=asked.number, answer=LockAnswer.TROUBLE, detail=detail)
+    def _failure(self, request: LockRequest, detail: str) -> LockResponse:
+        return LockResponse(
+            number=request.number, answer=LockAnswer.TROUBLE, detail=detail
+        )

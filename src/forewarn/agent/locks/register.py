@@ -1,4 +1,4 @@
-"""A lock whose holders are a list in a text that the agents change one at a time.
+"""A lock whose holders are a list in a string that the agents change one at a time.
 
 The text is JSON: `{"holders": {"web_1": {"since": "…Z", "until": "…Z"}}}`. Each write names
 the version that the agent has read, and fails if the text has changed since. So the list
@@ -88,10 +88,12 @@ class RegisterLock:
         """Take a slot, or confirm it; raises ForewarnError."""
         for _ in range(TRIES):
             began = self._clock.now()
-            page, found = self._read(context)
-            fresh = taken(found, holder, slots=self._slots, ttl=self._ttl, now=page.now)
+            page, roster = self._read(context)
+            fresh = taken(
+                roster, holder, slots=self._slots, ttl=self._ttl, now=page.now
+            )
             if fresh is None:
-                who = described(found, now=page.now)
+                who = described(roster, now=page.now)
                 slots = f"all {self._slots} slots are " if self._slots > 1 else ""
                 return Grant(is_held=False, detail=f"{slots}held by {who}")
             if self._register.write(text_of(fresh), page, context):
@@ -103,9 +105,9 @@ class RegisterLock:
     def release(self, holder: str, context: RunContext) -> None:
         """Release a slot; raises ForewarnError."""
         for _ in range(TRIES):
-            page, found = self._read(context)
-            fresh = without(found, holder)
-            if fresh == found:
+            page, roster = self._read(context)
+            fresh = without(roster, holder)
+            if fresh == roster:
                 return
             if self._register.write(text_of(fresh), page, context):
                 return
@@ -116,8 +118,8 @@ class RegisterLock:
 
     def look(self, context: RunContext) -> str:
         """Return who holds the lock; raises ForewarnError."""
-        page, found = self._read(context)
-        who = described(found, now=page.now)
+        page, roster = self._read(context)
+        who = described(roster, now=page.now)
         return f"held by {who}" if who else "the lock is free"
 
     def _read(self, context: RunContext) -> tuple[Page, Roster]:
@@ -153,7 +155,7 @@ Roster = tuple[Holder, ...]
 
 
 def parse(text: str) -> Roster:
-    """Return the holders of a text; an empty text has none.
+    """Return the holders of a string; an empty text has none.
 
     Raises ValueError with a sentence if the text is not valid.
     """
@@ -162,14 +164,14 @@ def parse(text: str) -> Roster:
     if len(text) > TEXT_CHARACTERS_MAX:
         raise ValueError(f"it has more than {TEXT_CHARACTERS_MAX} characters")
     try:
-        found: Any = json.loads(text)
+        members_read: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {error}") from None
-    holders: Any = members(found).get("holders")
+    holders: Any = members(members_read).get("holders")
     if not isinstance(holders, dict):
         raise ValueError("it has no object `holders`")  # noqa: TRY004
     return tuple(
-        _holder(name, each) for name, each in members(found["holders"]).items()
+        _holder(name, each) for name, each in members(members_read["holders"]).items()
     )
 
 
@@ -207,10 +209,10 @@ def taken(
     removed.
     """
     others = [each for each in roster if each.name != name and now < each.until]
-    mine = [each for each in roster if each.name == name and now < each.until]
-    if not mine and len(others) >= slots:
+    own = [each for each in roster if each.name == name and now < each.until]
+    if not own and len(others) >= slots:
         return None
-    since = mine[0].since if mine else now
+    since = own[0].since if own else now
     return (*others, Holder(name=name, since=since, until=now + ttl))
 
 

@@ -100,8 +100,8 @@ class Metrics:
         # A send that is followed by another one was not answered.
         for _ in range(max(0, task.tries - max(tries, 1))):
             self._count("forewarn_agent_approvals_total", "unanswered")
-        given = before is not None and before.consent is Consent.GIVEN
-        if task.consent is Consent.GIVEN and not given and task.tries:
+        was_given = before is not None and before.consent is Consent.GIVEN
+        if task.consent is Consent.GIVEN and not was_given and task.tries:
             self._count("forewarn_agent_approvals_total", "given")
 
     def _look_at_new(self, task: Task) -> None:
@@ -162,7 +162,7 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
     }
     # If no event waits for the gate, its last answer is out of date.
     last = gate.last if gate.events else None
-    found: dict[tuple[str, ...], float] = {
+    values: dict[tuple[str, ...], float] = {
         ("forewarn_agent_lock_fault",): bool(lock.trouble),
         ("forewarn_agent_gate_held",): len(gate.events),
         ("forewarn_agent_gate_alerts",): (
@@ -174,31 +174,31 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
         ("forewarn_agent_withheld",): stages[Stage.WITHHELD],
     }
     for labels in product(TYPES, STATUSES):
-        found[("forewarn_agent_events", *labels)] = events[labels]
+        values[("forewarn_agent_events", *labels)] = events[labels]
     for kind, times in due.items():
-        found["forewarn_agent_not_before_timestamp_seconds", kind] = min(
+        values["forewarn_agent_not_before_timestamp_seconds", kind] = min(
             times, default=0
         )
     for stage in Stage:
-        found["forewarn_agent_tasks", stage.value] = stages[stage]
+        values["forewarn_agent_tasks", stage.value] = stages[stage]
     for state in LockState:
         is_so = bool(lock.label) and state is lock.state
-        found["forewarn_agent_lock", state.value] = is_so
-    return found
+        values["forewarn_agent_lock", state.value] = is_so
+    return values
 
 
 def of_process() -> dict[tuple[str, ...], float]:
     """Return the gauges of this process from the operating system."""
     times = os.times()
-    found = {("process_cpu_seconds_total",): times.user + times.system}
+    values = {("process_cpu_seconds_total",): times.user + times.system}
     try:
         with open("/proc/self/statm", "rb") as opened:
             pages = int(opened.read(100).split()[1])
-        found["process_resident_memory_bytes",] = pages * os.sysconf("SC_PAGE_SIZE")
+        values["process_resident_memory_bytes",] = pages * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         # Other systems need a library for this.
         pass
-    return found
+    return values
 
 
 def _lines(
@@ -208,12 +208,12 @@ def _lines(
     for series in (*values, *histograms):
         by_name.setdefault(series[0], []).append(series)
     for meter in METERS:
-        found = by_name.get(meter.name, [])
-        if not found:
+        series_list = by_name.get(meter.name, [])
+        if not series_list:
             continue
         yield f"# HELP {meter.name} {meter.text}"
         yield f"# TYPE {meter.name} {meter.kind}"
-        for series in found:
+        for series in series_list:
             labels = dict(zip(meter.labels, series[1:]))
             if meter.buckets:
                 yield from _histogram(meter, labels, histograms[series])

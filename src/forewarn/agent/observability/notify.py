@@ -22,7 +22,7 @@ from forewarn.agent.integrations.registry import sink_kind
 from forewarn.agent.journal import codec
 from forewarn.agent.journal.port import Journal, JournalError, Outgoing, Queued
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import Sink, Told
+from forewarn.agent.sinks.port import Notification, Sink
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
@@ -200,7 +200,7 @@ class Notifier:
         """Deliver one notification; return why it was refused, or None."""
         sink, _ = self._sinks[name]
         try:
-            sink.deliver(queued.number, Told.read(queued.body))
+            sink.deliver(queued.number, Notification.read(queued.body))
         except DeliveryError as error:
             return error
         except JournalError as error:
@@ -233,8 +233,8 @@ class Notifier:
     def _complain(self, name: str, error: DeliveryError) -> None:
         why = told(error.message)
         if self._failing.get(name) != why:
-            what = "waits" if error.may_pass else "is dropped"
-            logger.warning("a notification for %s %s: %s", name, what, why)
+            outcome = "waits" if error.may_pass else "is dropped"
+            logger.warning("a notification for %s %s: %s", name, outcome, why)
         self._failing[name] = why
 
 

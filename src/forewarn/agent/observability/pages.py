@@ -218,10 +218,10 @@ class PeerPages:
         shown = request.headers.get("authorization", "")
         if not self._is_same(shown.encode(), self._shown.encode()):
             return Reply(status=401, body="a token is required\n")
-        asked = request.path.removeprefix(_PEERS)
-        event_id = forms.percent_read(asked)
+        path = request.path.removeprefix(_PEERS)
+        event_id = forms.percent_read(path)
         # An ID may contain a slash, which is quoted in the path.
-        if not request.path.startswith(_PEERS) or not event_id or "/" in asked:
+        if not request.path.startswith(_PEERS) or not event_id or "/" in path:
             return _NOT_FOUND
         memory = self._agent().memory
         task = memory.find(event_id.upper())

@@ -306,16 +306,16 @@ def bound(address: str) -> socket.socket:
     place = split_listener(address)
     assert place is not None, address
     family, kind, number, _, where = look_up(*place, socket.AI_PASSIVE)[0]
-    made = socket.socket(family, kind, number)
+    sock = socket.socket(family, kind, number)
     try:
         if os.name == "posix":
             # On other systems, this option would let two programs use the same address.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(where)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(where)
     except OSError:
-        made.close()
+        sock.close()
         raise
-    return made
+    return sock
 
 
 def _answered(data: bytes, answer: Answerer) -> bytes | None:
@@ -326,12 +326,12 @@ def _answered(data: bytes, answer: Answerer) -> bytes | None:
             return None
         return _written(Reply(status=431, body="the request is too long\n"), "GET")
     lines = head.decode("latin-1").split("\r\n")
-    words = lines[0].split(" ")
-    if len(words) != len(("method", "target", "version")) or not words[2].startswith(
+    parts = lines[0].split(" ")
+    if len(parts) != len(("method", "target", "version")) or not parts[2].startswith(
         "HTTP/1."
     ):
         return _written(Reply(status=400, body="this is not HTTP/1.1\n"), "GET")
-    method, target, _ = words
+    method, target, _ = parts
     if method not in {"GET", "HEAD"}:
         return _written(Reply(status=405, body="only GET is supported\n"), method)
     headers: dict[str, str] = {}

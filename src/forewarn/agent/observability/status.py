@@ -188,10 +188,10 @@ def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
         yield "history, the latest first"
     for line in history:
         happened = line.get("about") or line["kind"]
-        what = " ".join(filter(None, (line["type"], happened, line["handler"])))
+        sentence = " ".join(filter(None, (line["type"], happened, line["handler"])))
         detail = f": {line['detail']}" if line["detail"] else ""
         event = f"  ({line['event']})" if line["event"] else ""
-        yield f"  {_short(line['at'])}  {what}{detail}{event}"
+        yield f"  {_short(line['at'])}  {sentence}{detail}{event}"
 
 
 def _head(document: Mapping[str, Any]) -> Iterator[str]:
@@ -208,13 +208,13 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"agent     {document.get('version', '')}, {acts.get(mode, 'acts')}"
     poll = document.get("poll", {})
     age = poll.get("age_seconds")
-    told = (
+    times = (
         "has not answered yet"
         if age is None
         else f"answered {describe_duration(round(age * 1e6))} ago"
     )
     trouble = f"; {poll['detail']}" if poll.get("detail") else ""
-    yield f"endpoint  {poll.get('url', '')} {told}{trouble}"
+    yield f"endpoint  {poll.get('url', '')} {times}{trouble}"
     for problem in document.get("problems", ()):
         yield f"problem   {problem}"
 
@@ -240,8 +240,8 @@ def _event(
             f", until {_short(run['deadline'])}" if run["state"] == "running" else ""
         )
         yield f"  {run['phase']:<10}  {run['handler']} {run['state']}{until}{detail}"
-    given = event["approval"] == Consent.GIVEN.value
-    if given:
+    is_given = event["approval"] == Consent.GIVEN.value
+    if is_given:
         yield f"  approval    {'would be given: dry run' if is_dry else 'given'}"
     elif event["waits_for"]:
         yield f"  approval    not yet: {event['waits_for']}"

@@ -28,7 +28,7 @@ from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.shared import KindSink, timeout_key
 from forewarn.agent.sinks.wording import facts, sentence, severity, title
 from forewarn.agent.wire.urls import Url, parse_url
@@ -41,7 +41,7 @@ _ADDRESS_AT_FAULT = frozenset({401, 403, 404, 405, 410})
 _KEY_PART_MIN = 16
 """Minimum length of a secret part of the URL. Parts of this length are unique."""
 
-Shape = Callable[[Told], dict[str, Any]]
+Shape = Callable[[Notification], dict[str, Any]]
 """Creates the JSON for a chat."""
 
 
@@ -54,12 +54,12 @@ class ChatSink(KindSink):
         self._shape = shape
         self._secret_file = settings.more["url_file"]
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Send the notification once; raises DeliveryError."""
         del number
         text, _ = self._url()
         template = Template(url=text, ca_file=self._ca_file)
-        usual = json.dumps(self._shape(told))
+        usual = json.dumps(self._shape(notification))
         try:
             post = Post(template, {}, usual=usual, clock=self._clock)
             post.send(seconds=self._seconds)
@@ -91,22 +91,22 @@ def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
     return tuple(each for each in parts if len(each) >= least)
 
 
-def slack_message(told: Told) -> dict[str, Any]:
+def slack_message(notification: Notification) -> dict[str, Any]:
     """Return the message for Slack."""
-    return chat.slack_message(_text(told))
+    return chat.slack_message(_text(notification))
 
 
-def teams_message(told: Told) -> dict[str, Any]:
+def teams_message(notification: Notification) -> dict[str, Any]:
     """Return the message for Teams."""
-    return chat.teams_message(_text(told))
+    return chat.teams_message(_text(notification))
 
 
-def _text(told: Told) -> chat.ChatText:
+def _text(notification: Notification) -> chat.ChatText:
     return chat.ChatText(
-        title=title(told),
-        sentence=sentence(told),
-        facts=facts(told),
-        severity=severity(told),
+        title=title(notification),
+        sentence=sentence(notification),
+        facts=facts(notification),
+        severity=severity(notification),
     )
 
 

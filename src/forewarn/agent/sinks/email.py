@@ -17,7 +17,7 @@ from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.line import Line
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
     KindSink,
@@ -96,7 +96,7 @@ def faults(entry: Entry) -> Faults:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is a valid email address in ASCII."""
+    """Return whether a string is a valid email address in ASCII."""
     local = text.partition("@")[0]
     is_short = len(local) <= LOCAL_MAX and len(text) <= ADDRESS_MAX
     return is_short and _ADDRESS.fullmatch(text) is not None
@@ -118,9 +118,11 @@ class EmailSink(KindSink):
         self._tls: str = more.get("tls", STARTTLS)
         self._secret_file = more.get("password_file", "")
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Send one email; raises DeliveryError."""
-        text = email_of(number, told, sender=self._sender, recipients=self._recipients)
+        text = email_of(
+            number, notification, sender=self._sender, recipients=self._recipients
+        )
         with self._line(self._seconds) as line:
             session = self._begun(line)
             refused = session.send(self._sender, self._recipients, text)
@@ -152,18 +154,18 @@ class EmailSink(KindSink):
 
 
 def email_of(
-    number: int, told: Told, *, sender: str, recipients: Sequence[str]
+    number: int, notification: Notification, *, sender: str, recipients: Sequence[str]
 ) -> bytes:
     """Return an email; the addresses are valid and in ASCII."""
     domain = sender.rpartition("@")[2]
-    note = told.note
-    vm, event = _word(told.vm), _word(note.event_id)
-    body = _text(number, told)
+    note = notification.note
+    vm, event = _word(notification.vm), _word(note.event_id)
+    body = _text(number, notification)
     is_plain = body.isascii() and max(map(len, body.split("\n"))) <= LINE_BYTES_MAX
     headers = [
         ("From", f"forewarn <{sender}>"),
         ("To", ",\r\n ".join(recipients)),
-        ("Subject", header_text(title(told))),
+        ("Subject", header_text(title(notification))),
         ("Date", format_http_date(note.at).replace("GMT", "+0000")),
         ("Message-ID", f"<forewarn.{number}.{note.at}.{vm}@{domain}>"),
         # Mail programs group the emails about one event.
@@ -181,28 +183,28 @@ def email_of(
 
 
 def header_text(text: str) -> str:
-    """Return a text as a header's value: unchanged, or in encoded words."""
+    """Return a string as a header's value: unchanged, or in encoded words."""
     line = plain(text)
     if line.isascii() and "=?" not in line:
         return line
-    words: list[str] = []
+    parts: list[str] = []
     piece = b""
     for character in line:
         data = character.encode("utf-8", "replace")
         if len(piece) + len(data) > WORD_BYTES:
-            words.append(_encoded_word(piece))
+            parts.append(_encoded_word(piece))
             piece = b""
         piece += data
-    words.append(_encoded_word(piece))
-    return "\r\n ".join(words)
+    parts.append(_encoded_word(piece))
+    return "\r\n ".join(parts)
 
 
-def _text(number: int, told: Told) -> str:
-    known = facts(told)
+def _text(number: int, notification: Notification) -> str:
+    known = facts(notification)
     width = max((len(name) for name, _ in known), default=0)
     rows = [f"{name + ':':<{width + 2}}{value}" for name, value in known]
-    by = f"Notification {number} of the forewarn agent in {plain(told.vm) or 'a VM'}."
-    return "\n".join([sentence(told), "", *rows, "", by, ""])
+    by = f"Notification {number} of the forewarn agent in {plain(notification.vm) or 'a VM'}."
+    return "\n".join([sentence(notification), "", *rows, "", by, ""])
 
 
 def _encoded_word(data: bytes) -> str:
@@ -219,7 +221,7 @@ def _encoded_body(text: str) -> list[str]:
 
 
 def _word(text: str) -> str:
-    """Return a text for use in an identifier."""
+    """Return a string for use in an identifier."""
     return _UNFIT.sub("-", text)[:ID_CHARACTERS] or "-"
 
 

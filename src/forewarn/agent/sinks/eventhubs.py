@@ -20,7 +20,7 @@ from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.shared import KindSink, timeout_key
 from forewarn.agent.sinks.wording import sentence
 from forewarn.agent.wire.urls import parse_url
@@ -103,10 +103,10 @@ class EventHubsSink(KindSink):
         self._token = ("", "", 0)
         """The key that the token was made from, the token, and its expiry."""
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Send the notification once; raises DeliveryError."""
         is_sample = self._more.get("shape") == SAMPLE
-        body = sample(told) if is_sample else told.as_json(number)
+        body = sample(notification) if is_sample else notification.as_json(number)
         template = Template(
             url=f"{self._resource}/messages?api-version={API_VERSION}",
             headers=(
@@ -157,18 +157,18 @@ def _signatures(token: str) -> Sequence[str]:
     return quoted_signature, forms.percent_read(quoted_signature)
 
 
-def sample(told: Told) -> dict[str, Any]:
+def sample(notification: Notification) -> dict[str, Any]:
     """Return the notification in the format of Azure's sample for central logging."""
-    note = told.note
+    note = notification.note
     event = forms.event_json(note.notice)
     return {
         **event,
         "EventId": note.event_id,
         "Resources": next(iter(event.get("Resources", ())), ""),
         "NotBefore": event.get("NotBefore", "").replace(" ", "_"),
-        "Hostname": told.vm,
+        "Hostname": notification.vm,
         "Time": format_instant(note.at)[11:19],
-        "Msg": _SAMPLE_MESSAGES.get(note.kind) or sentence(told),
+        "Msg": _SAMPLE_MESSAGES.get(note.kind) or sentence(notification),
         "LogType": "DEBUG",
     }
 

@@ -16,7 +16,7 @@ from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.shared import KindSink, timeout_key
 from forewarn.agent.sinks.wording import (
     Severity,
@@ -33,7 +33,7 @@ SOURCE = "forewarn-agent"
 LOG = "application"
 
 TEXT_CHARACTERS = 4_000
-"""Maximum length of a text: the whole command stays well below Windows' limit."""
+"""Maximum length of a string: the whole command stays well below Windows' limit."""
 
 REAP_SECONDS = 2.0
 """How long to wait for a killed command."""
@@ -63,17 +63,22 @@ _TYPES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING"}
 class EventLogSink(KindSink):
     """Writes each notification as one entry."""
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Write one entry; raises DeliveryError."""
         log, source = self._more.get("log", LOG), self._more.get("source", SOURCE)
-        words = [
+        command = [
             *(self._command, "/L", log.upper(), "/SO", source),
-            *("/T", _TYPES.get(severity(told), "INFORMATION")),
-            *("/ID", str(NUMBERS[told.note.kind]), "/D", text_of(number, told)),
+            *("/T", _TYPES.get(severity(notification), "INFORMATION")),
+            *(
+                "/ID",
+                str(NUMBERS[notification.note.kind]),
+                "/D",
+                text_of(number, notification),
+            ),
         ]
         try:
             child = subprocess.Popen(  # noqa: S603 - what the settings name
-                words,
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -84,7 +89,7 @@ class EventLogSink(KindSink):
         except OSError as error:
             raise DeliveryError(f"{self._command}: {error.strerror}") from error
         try:
-            said, _ = child.communicate(timeout=self._seconds)
+            output, _ = child.communicate(timeout=self._seconds)
         except subprocess.TimeoutExpired:
             child.kill()
             assert child.stdout is not None
@@ -96,7 +101,7 @@ class EventLogSink(KindSink):
                 f"{self._command}: it did not end within {self._seconds:g} s"
             ) from None
         if child.returncode != 0:
-            why = last_line(said) or f"status {child.returncode}"
+            why = last_line(output) or f"status {child.returncode}"
             raise DeliveryError(f"{self._command}: {why}")
 
     @property
@@ -108,10 +113,10 @@ class EventLogSink(KindSink):
             yield f"there is no program {self._command}: it is part of Windows"
 
 
-def text_of(number: int, told: Told) -> str:
+def text_of(number: int, notification: Notification) -> str:
     """Return the text of an entry on one line, which never looks like an option."""
-    known = "; ".join(f"{name}: {value}" for name, value in facts(told))
-    text = f"forewarn: {title(told)}. {sentence(told)} [{known}; Number: {number}]"
+    known = "; ".join(f"{name}: {value}" for name, value in facts(notification))
+    text = f"forewarn: {title(notification)}. {sentence(notification)} [{known}; Number: {number}]"
     return plain(text, TEXT_CHARACTERS)
 
 

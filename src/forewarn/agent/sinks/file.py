@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from forewarn.agent.handlers.run_context import DeliveryError
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
 """Opening a FIFO without a reader fails at once."""
@@ -20,9 +20,9 @@ class FileSink:
         """Append to `path`."""
         self._path = path
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Append one line; raises DeliveryError."""
-        data = f"{json.dumps(told.as_json(number))}\n".encode()
+        data = f"{json.dumps(notification.as_json(number))}\n".encode()
         try:
             opened = os.open(self._path, _FLAGS, 0o640)
             try:

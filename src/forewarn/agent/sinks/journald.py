@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
     KindSink,
@@ -51,10 +51,10 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
 class JournaldSink(KindSink):
     """Writes each notification as one entry."""
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Write one entry; raises DeliveryError."""
         identifier = self._more.get("identifier", IDENTIFIER)
-        data = entry(number, told, identifier=identifier)
+        data = entry(number, notification, identifier=identifier)
         send_locally(self._socket, data, seconds=self._seconds)
 
     @property
@@ -66,25 +66,25 @@ class JournaldSink(KindSink):
         return ()
 
 
-def entry(number: int, told: Told, *, identifier: str) -> bytes:
+def entry(number: int, notification: Notification, *, identifier: str) -> bytes:
     """Return the datagram of one entry."""
-    note, words = told.note, told.words(number)
+    note, values = notification.note, notification.words(number)
     known = {
-        "MESSAGE": f"{title(told)}. {sentence(told)}",
+        "MESSAGE": f"{title(notification)}. {sentence(notification)}",
         "MESSAGE_ID": MESSAGE_IDS[note.kind],
-        "PRIORITY": str(int(severity(told))),
+        "PRIORITY": str(int(severity(notification))),
         "SYSLOG_IDENTIFIER": identifier,
         "FOREWARN_NUMBER": str(number),
-        "FOREWARN_AT": words["at"],
+        "FOREWARN_AT": values["at"],
         "FOREWARN_KIND": note.kind.value,
-        "FOREWARN_VM": told.vm,
+        "FOREWARN_VM": notification.vm,
         "FOREWARN_HANDLER": note.handler,
         "FOREWARN_DETAIL": note.detail,
         "FOREWARN_EVENT_ID": note.event_id,
     }
     if note.notice is not None:
         known |= {
-            f"FOREWARN_EVENT_{name.upper()}": words[f"event_{name}"]
+            f"FOREWARN_EVENT_{name.upper()}": values[f"event_{name}"]
             for name in (
                 *("type", "status", "source", "not_before", "duration"),
                 *("resources", "description"),

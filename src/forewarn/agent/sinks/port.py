@@ -20,14 +20,14 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 
 @frozen_dataclass
-class Told:
+class Notification:
     """A note with the name of its VM."""
 
     vm: str
     note: Note
 
     @classmethod
-    def read(cls, body: str) -> Told:
+    def read(cls, body: str) -> Notification:
         """Return the notification from the queue; raises JournalError."""
         members = json.loads(body)
         return cls(vm=members["vm"], note=codec.load(Note, members["note"]))
@@ -47,16 +47,16 @@ class Told:
 
     def words(self, number: int) -> dict[str, str]:
         """Return the values for the placeholders of a body."""
-        words = forms.event_words(self.note.notice)
-        words["id"] = self.note.event_id
+        values = forms.event_words(self.note.notice)
+        values["id"] = self.note.event_id
         plain = {
             name: str(value)
             for name, value in self.as_json(number).items()
             if name not in {"id", "event"}
         }
         return {
-            **words,
-            **{f"event_{name}": text for name, text in words.items()},
+            **values,
+            **{f"event_{name}": text for name, text in values.items()},
             **plain,
             "number": str(number),
         }
@@ -65,7 +65,7 @@ class Told:
 class Sink(Protocol):
     """A receiver; used by one thread at a time."""
 
-    def deliver(self, number: int, told: Told, /) -> None:
+    def deliver(self, number: int, notification: Notification, /) -> None:
         """Deliver one notification; raises DeliveryError."""
         ...
 
@@ -74,5 +74,5 @@ class Sink(Protocol):
         ...
 
 
-PLACES = Told(vm="", note=Note(at=0, kind=NoteKind.SEEN)).words(0)
+PLACES = Notification(vm="", note=Note(at=0, kind=NoteKind.SEEN)).words(0)
 """All placeholders that a body may have."""

@@ -54,9 +54,9 @@ class KindSink:
 
     def check(self) -> Sequence[str]:
         """Return the problems of the receiver; no notification is sent."""
-        found = faults_of(self._wrong)
+        problems = faults_of(self._wrong)
         exposed = exposure(self._secret_file) if self._secret_file else ""
-        return [*found, exposed] if exposed else found
+        return [*problems, exposed] if exposed else problems
 
     def _wrong(self) -> Iterable[str]:
         """Return the problems, one sentence each; raises DeliveryError."""

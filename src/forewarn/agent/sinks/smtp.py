@@ -50,7 +50,7 @@ class Smtp:
             raise DeliveryError(
                 f"{self._line.where} offers no STARTTLS, so no email was sent"
             )
-        self._expect(self._say("STARTTLS"), _READY, "STARTTLS")
+        self._expect(self._command("STARTTLS"), _READY, "STARTTLS")
         self._line.secure(ca_file)
         # An attacker on the path may have changed the first reply.
         self._offers = {}
@@ -61,12 +61,12 @@ class Smtp:
         ways = self._offers.get("AUTH", "").upper().split()
         if "PLAIN" in ways:
             both = f"\0{user}\0{password}"
-            reply = self._say(f"AUTH PLAIN {_base64(both)}")
+            reply = self._command(f"AUTH PLAIN {_base64(both)}")
         elif "LOGIN" in ways:
-            reply = self._say("AUTH LOGIN")
+            reply = self._command("AUTH LOGIN")
             for word in (user, password):
                 if reply.code == _GO_ON:
-                    reply = self._say(_base64(word))
+                    reply = self._command(_base64(word))
         else:
             raise DeliveryError(
                 f"{self._line.where} offers no login with PLAIN or LOGIN"
@@ -81,19 +81,19 @@ class Smtp:
 
         Raises DeliveryError if every recipient was refused.
         """
-        from_us = self._say(f"MAIL FROM:<{sender}>")
+        from_us = self._command(f"MAIL FROM:<{sender}>")
         self._expect(from_us, _OK, f"the sender {sender}", is_final=True)
         refused: list[str] = []
         may_pass = False
         for recipient in recipients:
-            reply = self._say(f"RCPT TO:<{recipient}>")
+            reply = self._command(f"RCPT TO:<{recipient}>")
             if reply.code // 100 != 2:  # noqa: PLR2004 - what SMTP calls success
                 refused.append(f"{recipient}: {_said(reply)}")
                 may_pass = may_pass or reply.code < _PERMANENT
         if len(refused) == len(recipients):
             text = f"{self._line.where} refused {'; '.join(refused)}"
             raise DeliveryError(text, may_pass=may_pass)
-        self._expect(self._say("DATA"), _DATA, "DATA", is_final=True)
+        self._expect(self._command("DATA"), _DATA, "DATA", is_final=True)
         self._line.write(stuffed(email))
         self._expect(self._read(), _OK, "the email", is_final=True)
         return refused
@@ -101,41 +101,41 @@ class Smtp:
     def end(self) -> None:
         """End the session; the email is accepted whatever the server replies."""
         try:
-            self._say("QUIT")
+            self._command("QUIT")
         except DeliveryError:
             return
 
     def _hello(self) -> None:
-        reply = self._say(f"EHLO {self._line.here}")
+        reply = self._command(f"EHLO {self._line.here}")
         self._expect(reply, _OK, "EHLO")
         # The first line is a greeting.
         for line in reply.lines[1:]:
             name, _, rest = line.partition(" ")
             self._offers[name.upper()] = rest
 
-    def _say(self, command: str) -> _Reply:
+    def _command(self, command: str) -> _Reply:
         self._line.write(f"{command}\r\n".encode("ascii", "replace"))
         return self._read()
 
     def _read(self) -> _Reply:
         lines: list[str] = []
         for _ in range(REPLY_LINES_MAX):
-            if (found := _REPLY.fullmatch(self._line.read_line())) is None:
+            if (match := _REPLY.fullmatch(self._line.read_line())) is None:
                 break
-            lines.append((found[3] or b"").decode("utf-8", "replace"))
-            if found[2] != b"-":
-                return _Reply(int(found[1]), tuple(lines))
+            lines.append((match[3] or b"").decode("utf-8", "replace"))
+            if match[2] != b"-":
+                return _Reply(int(match[1]), tuple(lines))
         raise DeliveryError(f"{self._line.where}: its reply is not valid SMTP")
 
     def _expect(
-        self, reply: _Reply, code: int, what: str, *, is_final: bool = False
+        self, reply: _Reply, code: int, command: str, *, is_final: bool = False
     ) -> None:
         """Check the code of a reply; raises DeliveryError.
 
         Before the email, a refusal may be temporary. After that, 5xx is permanent.
         """
         if reply.code != code:
-            text = f"{self._line.where} answered {_said(reply)} to {what}"
+            text = f"{self._line.where} answered {_said(reply)} to {command}"
             raise DeliveryError(text, may_pass=not is_final or reply.code < _PERMANENT)
 
 

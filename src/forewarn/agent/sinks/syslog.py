@@ -18,7 +18,7 @@ from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.line import Line
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
     KindSink,
@@ -86,12 +86,12 @@ def address_of(text: str) -> Address | None:
     """Return the parts of an address; None: it is invalid."""
     if text.startswith("/"):
         return Address(way="unix", host=text)
-    if (found := _REMOTE.fullmatch(text)) is None:
+    if (match := _REMOTE.fullmatch(text)) is None:
         return None
-    port = int(found["port"] or _PORTS[found["way"]])
+    port = int(match["port"] or _PORTS[match["way"]])
     if not 0 < port <= _PORT_MAX:
         return None
-    return Address(way=found["way"], host=found["six"] or found["host"], port=port)
+    return Address(way=match["way"], host=match["six"] or match["host"], port=port)
 
 
 def faults(entry: Entry) -> Faults:
@@ -119,12 +119,16 @@ class SyslogSink(KindSink):
         self._facility: str = more.get("facility", FACILITY)
         self._sd_id: str = more.get("sd_id", SD_ID)
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Send one message; raises DeliveryError."""
         way = self._address.way
         most = DATAGRAM_BYTES_MAX if way == "udp" else MESSAGE_BYTES_MAX
         data = message(
-            number, told, facility=self._facility, sd_id=self._sd_id, bytes_max=most
+            number,
+            notification,
+            facility=self._facility,
+            sd_id=self._sd_id,
+            bytes_max=most,
         )
         if way == "unix":
             send_locally(self._address.host, data, seconds=self._seconds)
@@ -165,12 +169,17 @@ class SyslogSink(KindSink):
 
 
 def message(
-    number: int, told: Told, *, facility: str, sd_id: str, bytes_max: int
+    number: int,
+    notification: Notification,
+    *,
+    facility: str,
+    sd_id: str,
+    bytes_max: int,
 ) -> bytes:
     """Return one message (RFC 5424, 6), cut at its end if it is too long."""
-    priority = FACILITIES.index(facility) * 8 + severity(told)
-    note, words = told.note, told.words(number)
-    host = "".join(c if "!" <= c <= "~" else "-" for c in told.vm)[:255] or "-"
+    priority = FACILITIES.index(facility) * 8 + severity(notification)
+    note, values = notification.note, notification.words(number)
+    host = "".join(c if "!" <= c <= "~" else "-" for c in notification.vm)[:255] or "-"
     head = (
         f"<{priority}>1 {format_instant(note.at)} {host} {APP_NAME} {os.getpid()} "
         f"{note.kind.value} "
@@ -179,11 +188,11 @@ def message(
         "number": str(number),
         "kind": note.kind.value,
         **{
-            name: words[f"event_{name}"]
+            name: values[f"event_{name}"]
             for name in ("id", "type", "status", "source", "not_before", "duration")
             if note.notice is not None or name == "id"
         },
-        "resources": words["event_resources"],
+        "resources": values["event_resources"],
         "handler": note.handler,
     }
     data = " ".join(
@@ -192,7 +201,7 @@ def message(
         if text
     )
     start = f"{head}[{sd_id} {data}] ".encode("utf-8", "replace")
-    text = f"{title(told)}. {sentence(told)}"
+    text = f"{title(notification)}. {sentence(notification)}"
     # A text with more than ASCII starts with a byte order mark (6.4).
     start += b"" if text.isascii() else _BOM
     return start + cut_bytes(text, max(0, bytes_max - len(start)))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from forewarn.agent.handlers.posting import Post, Template, faults, unreached
-from forewarn.agent.sinks.port import PLACES, Told
+from forewarn.agent.sinks.port import PLACES, Notification
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 
@@ -21,10 +21,13 @@ class WebhookSink:
         self._timeout = timeout
         self._clock = clock
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, notification: Notification) -> None:
         """Send the notification once; raises DeliveryError."""
-        words, usual = told.words(number), json.dumps(told.as_json(number))
-        post = Post(self._template, words, usual=usual, clock=self._clock)
+        values, usual = (
+            notification.words(number),
+            json.dumps(notification.as_json(number)),
+        )
+        post = Post(self._template, values, usual=usual, clock=self._clock)
         post.send(seconds=self._timeout / SECOND)
 
     def check(self) -> Sequence[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from forewarn.agent.core.model import NoteKind, StepState
 from forewarn.agent.core.names import is_named
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.chat import Severity, plain
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.problems import listed
@@ -22,7 +22,7 @@ DETAIL_CHARACTERS = 500
 """Maximum length of quoted handler or platform output. The log has the rest."""
 
 NAMES_SHOWN = 10
-"""Maximum number of VM names in a text; an availability set may have hundreds."""
+"""Maximum number of VM names in a string; an availability set may have hundreds."""
 
 
 @dataclass(frozen=True)
@@ -67,23 +67,23 @@ _WORDS: Mapping[NoteKind, _Words] = {
 _BAD_ENDS = frozenset({StepState.FAILED, StepState.LOST})
 
 
-def title(told: Told) -> str:
+def title(notification: Notification) -> str:
     """Return the title, with the VM and the event: `web_0: Reboot prepared`."""
-    words = _WORDS[told.note.kind]
-    what = words.title
-    if told.note.kind is NoteKind.HANDLER:
-        ended = told.note.ended.value if told.note.ended else ""
-        what = f"{what} {told.note.handler} {ended}".rstrip()
-    elif told.note.about:
-        what = f"{what} of the {told.note.about}"
-    return plain(f"{told.vm or 'a VM'}: {_event(told)} {what}")
+    phrases = _WORDS[notification.note.kind]
+    text = phrases.title
+    if notification.note.kind is NoteKind.HANDLER:
+        ended = notification.note.ended.value if notification.note.ended else ""
+        text = f"{text} {notification.note.handler} {ended}".rstrip()
+    elif notification.note.about:
+        text = f"{text} of the {notification.note.about}"
+    return plain(f"{notification.vm or 'a VM'}: {_event(notification)} {text}")
 
 
-def sentence(told: Told) -> str:
+def sentence(notification: Notification) -> str:
     """Return one or two sentences about the note, with its detail."""
-    note = told.note
-    words = _WORDS[note.kind]
-    text = words.sentence.format(
+    note = notification.note
+    phrases = _WORDS[note.kind]
+    text = phrases.sentence.format(
         when=_when(note.notice, note.at),
         start=_start(note.notice),
         handler=note.handler or "without a name",
@@ -96,19 +96,23 @@ def sentence(told: Told) -> str:
     return plain(f"{text}: {detail}" if detail else f"{text}.", 2 * DETAIL_CHARACTERS)
 
 
-def severity(told: Told) -> Severity:
+def severity(notification: Notification) -> Severity:
     """Return the severity of the note."""
-    if told.note.ended in _BAD_ENDS:
+    if notification.note.ended in _BAD_ENDS:
         return Severity.WARNING
-    return _WORDS[told.note.kind].severity
+    return _WORDS[notification.note.kind].severity
 
 
-def facts(told: Told) -> list[tuple[str, str]]:
+def facts(notification: Notification) -> list[tuple[str, str]]:
     """Return the known facts, as names and values in display order."""
-    note, notice = told.note, told.note.notice
-    found = [("VM", told.vm), ("At", _second(note.at)), ("Handler", note.handler)]
+    note, notice = notification.note, notification.note.notice
+    pairs = [
+        ("VM", notification.vm),
+        ("At", _second(note.at)),
+        ("Handler", note.handler),
+    ]
     if notice is not None:
-        found += [
+        pairs += [
             ("Event", f"{notice.event_type} {notice.status}".strip()),
             ("Not before", _second(notice.not_before) if notice.not_before else ""),
             ("Duration", _duration(notice)),
@@ -116,8 +120,8 @@ def facts(told: Told) -> list[tuple[str, str]]:
             ("VMs", names(notice)),
             ("Description", notice.description),
         ]
-    found.append(("Event id", note.event_id))
-    return [(name, plain(value, DETAIL_CHARACTERS)) for name, value in found if value]
+    pairs.append(("Event id", note.event_id))
+    return [(name, plain(value, DETAIL_CHARACTERS)) for name, value in pairs if value]
 
 
 def names(notice: Notice) -> str:
@@ -126,18 +130,18 @@ def names(notice: Notice) -> str:
 
 
 def cut_bytes(text: str, most: int) -> bytes:
-    """Return a text in UTF-8, cut to a maximum size between characters."""
+    """Return a string in UTF-8, cut to a maximum size between characters."""
     data = text.encode("utf-8", "replace")
     if len(data) <= most:
         return data
     return data[:most].decode("utf-8", "ignore").encode()
 
 
-def _event(told: Told) -> str:
-    if (notice := told.note.notice) is None:
+def _event(notification: Notification) -> str:
+    if (notice := notification.note.notice) is None:
         return "event"
     kind = notice.event_type or "event"
-    if not notice.resources or is_named(notice, told.vm):
+    if not notice.resources or is_named(notice, notification.vm):
         return kind
     return f"{kind} of {names(notice)}"
 

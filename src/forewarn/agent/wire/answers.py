@@ -147,8 +147,8 @@ class Reader:
         self._bound_framing(size)
         self._framing += size + 4
         line, *lines = (yield from self._take(size + 4))[:-4].split(b"\r\n")
-        found = _STATUS_LINE.fullmatch(line)
-        if found is None:
+        match = _STATUS_LINE.fullmatch(line)
+        if match is None:
             raise _malformed("the answer does not begin with a status of HTTP/1.1")
         headers: list[tuple[str, str]] = []
         for each in lines:
@@ -157,7 +157,7 @@ class Reader:
                 raise _malformed("the answer has an invalid header")
             name, value = header[1].decode("ascii"), header[2].decode("latin-1")
             headers.append((name.lower(), value.rstrip(" \t")))
-        if int(found[2]) == _SWITCHING:
+        if int(match[2]) == _SWITCHING:
             raise _malformed("the answer switches to another protocol")
         tokens = {
             token.strip().lower()
@@ -166,9 +166,9 @@ class Reader:
             for token in value.split(",")
         }
         return Answer(
-            status=int(found[2]),
+            status=int(match[2]),
             headers=tuple(headers),
-            keeps=found[1] == b"1" and "close" not in tokens,
+            keeps=match[1] == b"1" and "close" not in tokens,
         )
 
     def _read_body(self, head: Answer) -> Generator[None, None, bytes]:
@@ -196,10 +196,10 @@ class Reader:
         body = bytearray()
         size = -1
         while size:
-            found = _CHUNK.fullmatch((yield from self._read_line()))
-            if found is None:
+            match = _CHUNK.fullmatch((yield from self._read_line()))
+            if match is None:
                 raise _malformed("a chunk of the answer has no size")
-            size = int(found[1], 16)
+            size = int(match[1], 16)
             self._bound_body(len(body) + size)
             if size:
                 chunk = yield from self._take(size + 2)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from forewarn.agent.wire import dhcp
 from forewarn.agent.wire.connection import TIMEOUTS
-from forewarn.agent.wire.dhcp import Heard
+from forewarn.agent.wire.dhcp import SearchResult
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -52,33 +52,34 @@ def ask(
     *,
     clock: Clock,
     cards: Callable[[], list[Card]] | None = None,
-) -> Heard:
+) -> SearchResult:
     """Ask on each interface, until an answer has the address of an endpoint. Never
     raises.
 
     This takes seven seconds for each interface without an answer.
     """
     if not sys.platform.startswith("linux"):
-        return Heard(told=("DHCP requests are sent only on Linux",))
-    told: list[str] = []
+        return SearchResult(sentences=("DHCP requests are sent only on Linux",))
+    sentences: list[str] = []
     for card in (cards or usable_cards)():
         try:
             reply = _asked_on(card, clock)
         except OSError as error:
-            told.append(f"no DHCP request on {card.name}: {_why(error)}")
+            sentences.append(f"no DHCP request on {card.name}: {_why(error)}")
             continue
         if reply is None:
-            told.append(f"no DHCP server answers on {card.name}")
+            sentences.append(f"no DHCP server answers on {card.name}")
         elif reply.endpoint:
-            told.append(
+            sentences.append(
                 f"DHCP option {dhcp.ENDPOINT} on {card.name} names {reply.endpoint}"
             )
-            return Heard(addresses=(reply.endpoint,), told=tuple(told))
+            return SearchResult(addresses=(reply.endpoint,), sentences=tuple(sentences))
         else:
             who = reply.server or "a server"
-            told.append(f"DHCP on {card.name}: {who} names no endpoint")
-    return Heard(
-        told=tuple(told) or ("there is no network interface for a DHCP request",)
+            sentences.append(f"DHCP on {card.name}: {who} names no endpoint")
+    return SearchResult(
+        sentences=tuple(sentences)
+        or ("there is no network interface for a DHCP request",)
     )
 
 
@@ -86,46 +87,46 @@ def usable_cards(cards: str = CARDS, routes: str = ROUTES) -> list[Card]:
     """Return the Ethernet interfaces that are up, preferably those of default
     routes."""
     metrics = dict(_default_routes(routes))
-    found: list[Card] = []
+    cards_found: list[Card] = []
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(cards)):
-            folder = os.path.join(cards, name)
+            directory = os.path.join(cards, name)
             # Machines behind a bridge belong to this host, unless its default route
             # uses it.
-            is_bridge = os.path.exists(os.path.join(folder, "bridge"))
+            is_bridge = os.path.exists(os.path.join(directory, "bridge"))
             if is_bridge and name not in metrics:
                 continue
-            if _line(folder, "type") != _ETHERNET:
+            if _line(directory, "type") != _ETHERNET:
                 continue
             try:
-                is_up = int(_line(folder, "flags"), 16) & _UP
-                mac = bytes.fromhex(_line(folder, "address").replace(":", ""))
+                is_up = int(_line(directory, "flags"), 16) & _UP
+                mac = bytes.fromhex(_line(directory, "address").replace(":", ""))
             except ValueError:
                 continue
             if is_up and len(mac) == dhcp.MAC_BYTES:
-                found.append(Card(name=name, mac=mac))
-    routed = [card for card in found if card.name in metrics]
+                cards_found.append(Card(name=name, mac=mac))
+    routed = [card for card in cards_found if card.name in metrics]
     routed.sort(key=lambda card: metrics[card.name])
-    return (routed or found)[:CARDS_MAX]
+    return (routed or cards_found)[:CARDS_MAX]
 
 
 def _default_routes(path: str) -> Iterator[tuple[str, int]]:
     """Yield the interfaces of default routes with their metrics, the best last."""
-    found: list[tuple[int, str]] = []
+    routes: list[tuple[int, str]] = []
     with contextlib.suppress(OSError), open(path, encoding="ascii") as lines:
         for line in lines:
             fields = line.split()
             # Interface, destination, gateway, flags, three counters, metric, mask.
             if len(fields) > 7 and fields[1] == fields[7] == _DEFAULT_ROUTE:  # noqa: PLR2004
                 with contextlib.suppress(ValueError):
-                    found.append((int(fields[6]), fields[0]))
-    for metric, name in sorted(found, reverse=True):
+                    routes.append((int(fields[6]), fields[0]))
+    for metric, name in sorted(routes, reverse=True):
         yield name, metric
 
 
-def _line(folder: str, name: str) -> str:
+def _line(directory: str, name: str) -> str:
     try:
-        with open(os.path.join(folder, name), encoding="ascii") as file:
+        with open(os.path.join(directory, name), encoding="ascii") as file:
             return file.readline(100).strip()
     except (OSError, UnicodeDecodeError):
         return ""

@@ -166,8 +166,10 @@ class Connection:
             try:
                 context = trusting(ca_file=self._ca_file, ca_text=self._ca_text)
             except (OSError, ValueError) as error:
-                what = self._ca_file or "the authorities to trust"
-                raise self._fault(Trouble.TLS, f"cannot read {what}: {error}") from None
+                source = self._ca_file or "the authorities to trust"
+                raise self._fault(
+                    Trouble.TLS, f"cannot read {source}: {error}"
+                ) from None
             self._show_certificate(context)
             self._context = context
         name = self.url.host.partition("%")[0]
@@ -241,12 +243,12 @@ class Lookup:
             return self._found
         if self._thread is None:
             self._found, self._error = None, ""
-            self._look(socket.AI_NUMERICHOST)
+            self._resolve(socket.AI_NUMERICHOST)
             if self._found is not None:
                 self._is_literal = True
                 return self._found
             self._thread = threading.Thread(
-                target=self._look, name="lookup", daemon=True
+                target=self._resolve, name="lookup", daemon=True
             )
             self._thread.start()
         thread = self._thread
@@ -260,13 +262,13 @@ class Lookup:
             raise HttpError(Trouble.UNREACHABLE, f"{self._url.host}: {self._error}")
         return self._found
 
-    def _look(self, flags: int = 0) -> None:
+    def _resolve(self, flags: int = 0) -> None:
         try:
-            found = look_up(self._url.host, self._url.port, flags)
+            addresses = look_up(self._url.host, self._url.port, flags)
         except OSError as error:
             self._error = getattr(error, "strerror", None) or str(error)
             return
-        self._found = [(each[0], each[4]) for each in found][:ADDRESSES_MAX]
+        self._found = [(each[0], each[4]) for each in addresses][:ADDRESSES_MAX]
 
 
 def look_up(host: str, port: int, flags: int) -> list[Any]:

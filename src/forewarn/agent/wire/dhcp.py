@@ -79,24 +79,24 @@ class Reply:
     @property
     def lasts(self) -> int | None:
         """Return the lifetime of the lease in seconds; None: unlimited or unknown."""
-        found = self.options.get(_LASTS, b"")
-        seconds = int.from_bytes(found, "big")
-        is_known = len(found) == _SECONDS_BYTES and seconds != _FOR_EVER
+        value = self.options.get(_LASTS, b"")
+        seconds = int.from_bytes(value, "big")
+        is_known = len(value) == _SECONDS_BYTES and seconds != _FOR_EVER
         return seconds if is_known else None
 
     @property
     def server(self) -> str:
         """Return the server's address; empty: unknown."""
-        found = self.options.get(_SERVER, b"")
-        return _dotted(found) if len(found) == _ADDRESS_BYTES else ""
+        value = self.options.get(_SERVER, b"")
+        return _dotted(value) if len(value) == _ADDRESS_BYTES else ""
 
 
 @frozen_dataclass
-class Heard:
+class SearchResult:
     """The result of a search, on this machine or at DHCP servers."""
 
     addresses: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     """The result of each step, one sentence each."""
 
 

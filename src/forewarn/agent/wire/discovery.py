@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from forewarn.agent.wire import dhcp
-from forewarn.agent.wire.dhcp import Heard
+from forewarn.agent.wire.dhcp import SearchResult
 from forewarn.clock import Clock
 from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
 from forewarn.settings import files
@@ -79,7 +79,7 @@ _OPTION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LEASE_ENDS = re.compile(r"^[ \t]*\}", re.MULTILINE)
-"""The end of a lease of dhclient, which never writes a line break within a text."""
+"""The end of a lease of dhclient, which never writes a line break within a string."""
 
 _EXPIRE = re.compile(
     r"^[ \t]*expire[ \t]+(?:epoch[ \t]+(\d{1,11})"
@@ -97,7 +97,7 @@ def places(clock: Clock, known: Leases = LEASES) -> tuple[str, ...]:
     return _urls(addresses(clock.now(), known))
 
 
-def seek(clock: Clock) -> Heard:
+def seek(clock: Clock) -> SearchResult:
     """Search for the address, until one source has it. Raises nothing.
 
     This takes seconds: it asks NetworkManager, and then the DHCP servers of the
@@ -112,16 +112,16 @@ def seek(clock: Clock) -> Heard:
     return asking.ask(clock=clock)
 
 
-def seek_here(_clock: Clock) -> Heard:
+def seek_here(_clock: Clock) -> SearchResult:
     """Search on this machine only. Raises nothing."""
     named = networkmanager()
     if not named:
-        return Heard()
-    told = (f"NetworkManager says that DHCP option 245 names {named}",)
-    return Heard(addresses=(named,), told=told)
+        return SearchResult()
+    sentences = (f"NetworkManager says that DHCP option 245 names {named}",)
+    return SearchResult(addresses=(named,), sentences=sentences)
 
 
-def urls_of(heard: Heard) -> tuple[str, ...]:
+def urls_of(heard: SearchResult) -> tuple[str, ...]:
     """Return the possible URLs of the endpoint from the result of a search."""
     return _urls(heard.addresses)[1:]
 
@@ -133,7 +133,7 @@ class Discovery:
         self,
         *,
         clock: Clock,
-        seek: Callable[[Clock], Heard],
+        seek: Callable[[Clock], SearchResult],
         known: Leases = LEASES,
     ) -> None:
         """Store the parameters; `seek` is called when no known address answers."""
@@ -162,12 +162,12 @@ class Discovery:
         # During a search, URLs from leases are not tried again.
         is_running = self._thread is not None and self._thread.is_alive()
         is_asking = is_running or (is_vain and self._begin())
-        found = _urls(heard if is_asking else [*heard, *by_lease])
-        self._tried = tried.union(found) if is_asking else frozenset(found)
-        return tuple(sorted(found, key=tried.__contains__))
+        urls = _urls(heard if is_asking else [*heard, *by_lease])
+        self._tried = tried.union(urls) if is_asking else frozenset(urls)
+        return tuple(sorted(urls, key=tried.__contains__))
 
     def _begin(self) -> bool:
-        """Start a search unless it is too early; tell whether it was started."""
+        """Start a search unless it is too early; return whether it was started."""
         if self._clock.monotonic() < self._due:
             return False
         self._due = self._clock.monotonic() + self._pause / SECOND
@@ -187,19 +187,19 @@ class Discovery:
             logger.exception("the search for the endpoint failed")
             return
         self._heard = heard.addresses
-        if heard.told != self._told:
-            self._told = heard.told
-            for sentence in heard.told:
+        if heard.sentences != self._told:
+            self._told = heard.sentences
+            for sentence in heard.sentences:
                 logger.info("%s", sentence)
 
 
 def _urls(addresses: Iterable[str]) -> tuple[str, ...]:
-    found = {DEFAULT: None}
+    urls = {DEFAULT: None}
     for address in addresses:
         for port in PORTS:
             shown = "" if port == PORTS[0] else f":{port}"
-            found[f"http://{address}{shown}"] = None
-    return tuple(found)
+            urls[f"http://{address}{shown}"] = None
+    return tuple(urls)
 
 
 # Leases
@@ -209,18 +209,18 @@ def addresses(now: Micros, leases: Sequence[tuple[str, str]] = LEASES) -> list[s
     """Return the addresses in leases that are valid at `now`, the newest first. Raises
     nothing."""
     files: list[tuple[float, str]] = []
-    for folder, pattern in leases:
-        for path in _files(folder, pattern):
+    for directory, pattern in leases:
+        for path in _files(directory, pattern):
             # A file may disappear meanwhile.
             with contextlib.suppress(OSError):
                 files.append((os.path.getmtime(path), path))
-    found: dict[str, None] = {}
+    addresses_found: dict[str, None] = {}
     for written, path in sorted(files, reverse=True)[:FILES_MAX]:
         age = now - round(written * SECOND)
         address = address_in(_end_of(path), now=now, age=age)
         if address:
-            found[address] = None
-    return list(found)
+            addresses_found[address] = None
+    return list(addresses_found)
 
 
 def address_in(leases: bytes, *, now: Micros, age: Micros = 0) -> str:
@@ -233,11 +233,11 @@ def address_in(leases: bytes, *, now: Micros, age: Micros = 0) -> str:
         reply = dhcp.parse(leases)
         is_over = reply.lasts is not None and age >= reply.lasts * SECOND
         return "" if is_over else reply.endpoint
-    found = ""
+    address = ""
     for lease in _LEASE_ENDS.split(leases.decode("utf-8", "replace")):
         if not _has_expired(lease, now):
-            found = _named_in(lease) or found
-    return found
+            address = _named_in(lease) or address
+    return address
 
 
 def networkmanager(runs: str = NMCLI_RUNS) -> str:
@@ -260,10 +260,10 @@ def networkmanager(runs: str = NMCLI_RUNS) -> str:
 
 
 def _named_in(text: str) -> str:
-    found = ""
+    name = ""
     for match in _OPTION.finditer(text):
-        found = _address(match[1], match[2]) or found
-    return found
+        name = _address(match[1], match[2]) or name
+    return name
 
 
 def _has_expired(lease: str, now: Micros) -> bool:
@@ -285,7 +285,7 @@ def _address(text: str | None, letters: str | None) -> str:
     if text is None:
         # dhclient writes the bytes as text if all of them are letters.
         shown = _ESCAPED.sub(
-            lambda found: chr(int(found[1], 8)) if found[1].isdigit() else found[1],
+            lambda match: chr(int(match[1], 8)) if match[1].isdigit() else match[1],
             letters or "",
         )
         numbers = [ord(letter) for letter in shown]
@@ -300,11 +300,11 @@ def _address(text: str | None, letters: str | None) -> str:
     return dhcp.endpoint_in(bytes(numbers))
 
 
-def _files(folder: str, pattern: str) -> Iterator[str]:
+def _files(directory: str, pattern: str) -> Iterator[str]:
     """Yield the files of a directory, or none if it cannot be read."""
     name = pattern.removeprefix("**/")
-    for place, _, found in os.walk(folder):
-        for file in found:
+    for place, _, names in os.walk(directory):
+        for file in names:
             path = os.path.join(place, file)
             if fnmatchcase(file, name) and os.path.isfile(path):
                 yield path

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Union
 
-from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.core.model import ApprovalResult, Consent
 from forewarn.agent.core.polling import NAME_TIMEOUT, TAG_LASTS
 from forewarn.agent.foreign import json_members, members
 from forewarn.agent.wire import refusals
@@ -80,7 +80,7 @@ OUTCOMES: tuple[Outcome, ...] = (*Result, *Trouble)
 
 
 @frozen_dataclass
-class Asked:
+class PollResult:
     """The result of one poll, with its document."""
 
     result: Outcome
@@ -133,7 +133,9 @@ class Endpoint:
         self._knows_push = False
         self._instance_version = INSTANCE_VERSION
 
-    def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
+    def ask(
+        self, *, timeout: Micros, wait: Micros = 0, full: bool = False
+    ) -> PollResult:
         """Get the document once.
 
         If the endpoint offers a wait for changes, it waits up to `wait`, in whole
@@ -154,13 +156,13 @@ class Endpoint:
                 answer = self._get(timeout=timeout, wait=0, full=True)
         except HttpError as error:
             return self._failed(error.trouble, error.message)
-        asked = self._take(answer)
-        if asked.reading is None:
-            return self._failed(asked.result, asked.detail, asked.retry_after)
+        response = self._take(answer)
+        if response.reading is None:
+            return self._failed(response.result, response.detail, response.retry_after)
         self._answered = self._clock.monotonic()
-        return asked
+        return response
 
-    def approve(self, event_id: str, *, timeout: Micros) -> Answered:
+    def approve(self, event_id: str, *, timeout: Micros) -> ApprovalResult:
         """Send the approval of one event (clause 3.1) over a separate connection.
 
         WANTED means that the result is unknown. The approval must then be sent again,
@@ -192,7 +194,7 @@ class Endpoint:
                 left = round((ends - self._clock.monotonic()) * SECOND)
                 answer = post(other, max(left, SHORT_TIMEOUT))
         except HttpError as error:
-            return Answered(
+            return ApprovalResult(
                 event_id=event_id, consent=Consent.WANTED, detail=error.message
             )
         return refusals.judge(event_id, answer)
@@ -239,13 +241,13 @@ class Endpoint:
             timeout=timeout,
         )
 
-    def _take(self, answer: Answer) -> Asked:
+    def _take(self, answer: Answer) -> PollResult:
         """Return the result of an answer, and keep its document, if any."""
         if answer.status == _NOT_MODIFIED and self._tag is not None:
             self._hear_offer(answer)
-            return Asked(result=Result.UNCHANGED, reading=self._reading)
+            return PollResult(result=Result.UNCHANGED, reading=self._reading)
         if answer.status != _OK:
-            return Asked(
+            return PollResult(
                 result=_result_of(answer.status),
                 detail=refusals.sentence_of(answer),
                 retry_after=refusals.retry_after(answer),
@@ -257,21 +259,23 @@ class Endpoint:
             try:
                 reading = decode(answer.body, underscored=self.version in _UNDERSCORED)
             except UnreadableError as error:
-                return Asked(result=Result.UNREADABLE, detail=error.message)
+                return PollResult(result=Result.UNREADABLE, detail=error.message)
             self._body, self._reading = answer.body, reading
             self._spelled = {each.event_id: each.id_on_wire for each in reading.notices}
         self._take_tag(answer)
         self._hear_offer(answer)
-        return Asked(result=Result.OK, reading=self._reading, is_changed=is_changed)
+        return PollResult(
+            result=Result.OK, reading=self._reading, is_changed=is_changed
+        )
 
-    def _take_empty(self) -> Asked:
+    def _take_empty(self) -> PollResult:
         """Return the result of an empty body: no events, and no tag for the next
         poll."""
         was_empty = self._reading is not None and self._reading.is_empty
         self._tag = self._tagged = self._body = None
         self.longest_wait = 0
         self._reading = _EMPTY
-        return Asked(result=Result.EMPTY, reading=_EMPTY, is_changed=not was_empty)
+        return PollResult(result=Result.EMPTY, reading=_EMPTY, is_changed=not was_empty)
 
     def _take_tag(self, answer: Answer) -> None:
         """Store the tag for the next poll, if the endpoint's tags are reliable.
@@ -295,7 +299,9 @@ class Endpoint:
 
     # State
 
-    def _failed(self, result: Outcome, detail: str, retry_after: Micros = 0) -> Asked:
+    def _failed(
+        self, result: Outcome, detail: str, retry_after: Micros = 0
+    ) -> PollResult:
         """Reset the state that depends on the last answer, and try the next address."""
         # The next document is needed in full, even if it has not changed.
         self._tag = None
@@ -303,7 +309,7 @@ class Endpoint:
         if self._answered is None and result is not Trouble.STOPPED:
             self._client.close()
             self._client = self._connect_next()
-        return Asked(result=result, detail=detail, retry_after=retry_after)
+        return PollResult(result=result, detail=detail, retry_after=retry_after)
 
     def _restart(self, version: str) -> None:
         """Reset the state after a change of the version or a long silence."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.core.model import ApprovalResult, Consent
 from forewarn.agent.foreign import items, json_members
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import SECOND, Micros
@@ -35,20 +35,20 @@ _SECONDS = re.compile(r"\s*(\d{1,9})\s*", re.ASCII)
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
-def judge(event_id: str, answer: Answer) -> Answered:
+def judge(event_id: str, answer: Answer) -> ApprovalResult:
     """Return the result of an approval from its answer (clauses 3.2 and 3.3)."""
     if answer.status in _SUCCESS and _is_page(answer):
         # A captive portal or similar has not passed the approval on.
-        return Answered(
+        return ApprovalResult(
             event_id=event_id,
             consent=Consent.WANTED,
             detail="an HTML page, which no endpoint returns",
         )
     if answer.status in _SUCCESS:
         # Clients must ignore any other body (clause 1.12).
-        return Answered(event_id=event_id, consent=Consent.GIVEN)
+        return ApprovalResult(event_id=event_id, consent=Consent.GIVEN)
     refuses = answer.status in _REFUSAL and answer.status not in _OPEN
-    return Answered(
+    return ApprovalResult(
         event_id=event_id,
         consent=Consent.REFUSED if refuses else Consent.WANTED,
         retry_after=retry_after(answer),
@@ -64,9 +64,9 @@ def _is_page(answer: Answer) -> bool:
 
 def sentence_of(answer: Answer) -> str:
     """Return the status with the endpoint's message, for a person."""
-    said = (json_members(answer.body) or {}).get("error")
-    if isinstance(said, str) and said.strip():
-        return f"{answer.status}: {cleaned(said)[:SENTENCE_MAX]}"
+    sentence = (json_members(answer.body) or {}).get("error")
+    if isinstance(sentence, str) and sentence.strip():
+        return f"{answer.status}: {cleaned(sentence)[:SENTENCE_MAX]}"
     location = answer.header("location")
     if location is not None:
         return f"{answer.status}: a redirect to {location[:SENTENCE_MAX]!a}"
@@ -80,8 +80,8 @@ def retry_after(answer: Answer) -> Micros:
 
 def seconds_in(header: str | None) -> int:
     """Return the whole seconds in a header's value; 0: there are none."""
-    found = _SECONDS.fullmatch(header or "")
-    return int(found[1]) if found else 0
+    match = _SECONDS.fullmatch(header or "")
+    return int(match[1]) if match else 0
 
 
 def newest_versions(answer: Answer) -> tuple[str, ...]:

@@ -55,20 +55,20 @@ def parse_url(text: str) -> Url:
 
     User names and passwords are refused, since they belong in a file.
     """
-    found = _URL.fullmatch(text.strip())
-    if found is None:
+    match = _URL.fullmatch(text.strip())
+    if match is None:
         # The error does not repeat text before an @, which may be a password.
         shown = text.rpartition("@")[2][:100]
         why = ": user names and passwords are not allowed in it" if "@" in text else ""
         raise ValueError(f"{shown!r} is not a URL such as http://169.254.169.254{why}")
-    scheme = found["scheme"].lower()
-    port = int(found["port"]) if found["port"] else _PORTS[scheme]
+    scheme = match["scheme"].lower()
+    port = int(match["port"]) if match["port"] else _PORTS[scheme]
     if not 0 < port <= _PORT_MAX:
         raise ValueError(f"{port} is not a valid port")
-    target = found["target"] or ""
+    target = match["target"] or ""
     return Url(
         scheme=scheme,
-        host=(found["six"] or found["host"]).lower(),
+        host=(match["six"] or match["host"]).lower(),
         port=port,
         target=f"/{target}" if target.startswith("?") else target,
     )

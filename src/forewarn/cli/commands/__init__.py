@@ -53,7 +53,7 @@ COMMANDS = (
 GROUPS = {
     "fleet": "check, apply, show and export the fleet",
     "config": "show and check the settings",
-    "brake": "stop routine work, and let it go on",
+    "brake": "stop and resume routine work",
     "blackout": "set, show and remove times in which no routine work begins",
     "window": "set, show and clear the maintenance windows of scopes",
     "host": "cordon, open and drain hosts",

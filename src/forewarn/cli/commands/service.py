@@ -50,10 +50,10 @@ SERVICE = (
         path=("relay",),
         summary="run the relay of a host",
         text="Run the relay of this host. It answers the VMs of the host at the metadata "
-        "address, from documents that it gets from the service in advance, and sends the "
-        "service what VMs ask. While the service is away, it goes on answering, and VMs "
-        "that approve get 503. Each host has its own token, which shows it only its VMs: "
-        "create it with `forewarn token create --relay HOST`. Every setting of "
+        "address, from documents that it gets from the service in advance, and forwards "
+        "their requests to the service. While the service is unreachable, the relay "
+        "continues to answer, and VMs that approve get 503. Each host has its own token, "
+        "which gives access only to its VMs: create it with `forewarn token create --relay HOST`. Every setting of "
         "relay.toml is also a flag and a variable.",
         run="forewarn.cli.relay:relay",
         options=(

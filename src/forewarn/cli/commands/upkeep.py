@@ -88,8 +88,8 @@ BRAKE = (
     ),
     Command(
         path=("brake", "off"),
-        summary="let routine work go on",
-        text="Let routine work go on. Operations that the brake held are checked at once.",
+        summary="resume routine work",
+        text="Resume routine work. Operations that the brake held are checked at once.",
         run="forewarn.cli.brake:take_off",
         options=(REASON, *CLIENT),
         examples=("forewarn brake off --reason 'power is stable again'",),

@@ -32,36 +32,36 @@ HostAnswer = Mapping[str, DomainState]
 """The domains of a host by the names of their VMs."""
 
 
-def answer_in(found: Sequence[object]) -> dict[str, DomainState]:
+def answer_in(lines: Sequence[object]) -> dict[str, DomainState]:
     """Return the domains in a line of a worker; what is not valid is left out."""
     domains: dict[str, DomainState] = {}
-    for each in found:
+    for each in lines:
         if not isinstance(each, dict):
             continue
-        said = cast("dict[str, Any]", each)
-        vm, presence = said.get("vm"), said.get("presence")
+        line = cast("dict[str, Any]", each)
+        vm, presence = line.get("vm"), line.get("presence")
         if isinstance(vm, str) and presence in {HERE, ELSEWHERE, OFF, DOWN, UNKNOWN}:
             domains[vm] = replace(
-                _domain(said, str(presence)), cannot=_limits(said.get("cannot"))
+                _domain(line, str(presence)), cannot=_limits(line.get("cannot"))
             )
     return domains
 
 
-def _limits(said: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(said, dict):
+def _limits(members: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(members, dict):
         return ()
-    found = cast("dict[object, object]", said)
-    return tuple((str(action), str(reason)) for action, reason in found.items())
+    limits = cast("dict[object, object]", members)
+    return tuple((str(action), str(reason)) for action, reason in limits.items())
 
 
-def abilities_of(vms: Sequence[str], found: HostAnswer) -> Iterator[Ability]:
+def abilities_of(vms: Sequence[str], answer: HostAnswer) -> Iterator[Ability]:
     """Yield what the answer of a host tells about the host and these VMs.
 
     Yes means that libvirt knows of no obstacle.
     """
     yield Ability(able=Able.YES)
     for vm in vms:
-        domain = found.get(vm)
+        domain = answer.get(vm)
         if domain is None or domain.presence == UNKNOWN:
             reason = "the host has no domain of this name" if domain is None else ""
             yield Ability(able=Able.UNKNOWN, vm=vm, reason=reason)
@@ -71,12 +71,12 @@ def abilities_of(vms: Sequence[str], found: HostAnswer) -> Iterator[Ability]:
             yield Ability(able=Able.NO, action=Action(action), vm=vm, reason=reason)
 
 
-def _domain(said: Mapping[str, Any], presence: str) -> DomainState:
-    text = said.get("mark")
+def _domain(line: Mapping[str, Any], presence: str) -> DomainState:
+    text = line.get("mark")
     if text is None:
         return DomainState(presence=presence, is_readable=presence != UNKNOWN)
     try:
-        mark = parse_mark(text, said.get("state", "begun"))
+        mark = parse_mark(text, line.get("state", "begun"))
     except (ValueError, TypeError):
         return DomainState(presence=presence, is_readable=False)
     return DomainState(presence=presence, mark=mark)
@@ -89,7 +89,9 @@ def observation_of(
 
     A VM that its user shut down, or that is saved, is neither running nor down.
     """
-    states = {host: said[vm].presence for host, said in answers.items() if vm in said}
+    states = {
+        host: answer[vm].presence for host, answer in answers.items() if vm in answer
+    }
     here = [host for host, presence in states.items() if presence == HERE]
     if len(here) == 1:
         return Observation(running=True, host=here[0])
@@ -105,15 +107,15 @@ def reading_of(
 
     The domain that runs has it. If none runs, each definition can.
     """
-    found = {host: said[vm] for host, said in answers.items() if vm in said}
-    here = [host for host, domain in found.items() if domain.presence == HERE]
+    domains = {host: answer[vm] for host, answer in answers.items() if vm in answer}
+    here = [host for host, domain in domains.items() if domain.presence == HERE]
     if len(here) > 1 or (missing and not here):
         return None
-    marked = [host for host in found if found[host].mark is not None]
-    candidates = here or marked or list(found)
-    if len(candidates) != 1 or not found[candidates[0]].is_readable:
+    marked = [host for host in domains if domains[host].mark is not None]
+    candidates = here or marked or list(domains)
+    if len(candidates) != 1 or not domains[candidates[0]].is_readable:
         return None
-    domain = found[candidates[0]]
+    domain = domains[candidates[0]]
     running = {HERE: True, DOWN: False}.get(domain.presence)
     return Reading(
         mark=domain.mark, running=running, host=candidates[0] if running else ""
@@ -124,8 +126,8 @@ def is_settled(vms: Collection[str], answers: Mapping[str, HostAnswer]) -> bool:
     """Return whether the other hosts need not be waited for."""
     running = {
         vm
-        for said in answers.values()
-        for vm, domain in said.items()
+        for answer in answers.values()
+        for vm, domain in answer.items()
         if domain.presence == HERE
     }
     return running.issuperset(vms)

@@ -1,7 +1,7 @@
 """The settings of the driver for libvirt, and the programs that the driver runs.
 
-A process of its own for each VM makes a call go on while the service is down, and a host
-that hangs delays only its own calls.
+Each VM of a call has its own process, so a call continues while the service is down, and
+a host that hangs delays only its own calls.
 """
 
 import re
@@ -104,8 +104,8 @@ def module_problem(python: str) -> str:
         return f"{python} did not start within {CHECK_SECONDS:g} s"
     if not done.returncode:
         return ""
-    said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
-    lines = said.splitlines() or [f"{python} ended with status {done.returncode}"]
+    output = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
+    lines = output.splitlines() or [f"{python} ended with status {done.returncode}"]
     return readable(lines[-1])
 
 
@@ -140,16 +140,16 @@ def programs_of(
     parallel: int = 4,
 ) -> Programs:
     """Return the programs for VMs, and the operator's programs for host steps."""
-    words = (*worker_words(python), connections.text)
+    command = (*worker_words(python), connections.text)
     about = ("{action}", "{vm}", "{host}", "{to_host}", "{mark}")
     actions = actions_of(can_reimage=can_reimage)
     return Programs(
-        actions=dict.fromkeys(actions, (*words, "work")),
+        actions=dict.fromkeys(actions, (*command, "work")),
         abortable=frozenset({Action.LIVE_MIGRATE}),
         timeouts=dict.fromkeys(actions, timeout),
         steps=steps or {},
         step_rules=step_rules,
-        probe=(*words, "probe", *about),
+        probe=(*command, "probe", *about),
         parallel=parallel,
         grace=GRACE,
     )

@@ -34,30 +34,32 @@ class _HostObserver(VmObserver):
         return True
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        said = self._workers.ask(vms)
-        return {vm: observation_of(vm, said.hosts, missing=said.missing) for vm in vms}
+        answers = self._workers.ask(vms)
+        return {
+            vm: observation_of(vm, answers.hosts, missing=answers.missing) for vm in vms
+        }
 
     def tells_abilities(self) -> bool:
         return True
 
     def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
-        said = self._workers.ask_abilities({each.host: each.vms for each in hosts})
+        answers = self._workers.ask_abilities({each.host: each.vms for each in hosts})
         return {
-            each.host: tuple(abilities_of(each.vms, said.hosts[each.host]))
+            each.host: tuple(abilities_of(each.vms, answers.hosts[each.host]))
             for each in hosts
-            if each.host in said.hosts
+            if each.host in answers.hosts
         }
 
     def read_marks(self, call: Call) -> dict[str, Reading]:
         if call.step is not None:
             # libvirt keeps no mark for a host.
             return {}
-        said = self._workers.ask([each.vm for each in call.vms], with_marks=True)
-        found = {
-            each.vm: reading_of(each.vm, said.hosts, missing=said.missing)
+        answers = self._workers.ask([each.vm for each in call.vms], with_marks=True)
+        readings = {
+            each.vm: reading_of(each.vm, answers.hosts, missing=answers.missing)
             for each in call.vms
         }
-        return {vm: reading for vm, reading in found.items() if reading is not None}
+        return {vm: reading for vm, reading in readings.items() if reading is not None}
 
 
 class LibvirtDriver(CommandDriver):

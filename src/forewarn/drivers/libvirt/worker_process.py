@@ -42,19 +42,19 @@ class WorkerProcess:
 
     def __init__(
         self,
-        words: Words,
+        command: Words,
         *,
         clock: Clock,
-        hear: Callable[[Line], None],
+        on_line: Callable[[Line], None],
         ended: Callable[["WorkerProcess"], None],
     ) -> None:
-        """Start nothing yet; `hear` gets each line, `ended` each end of the process."""
+        """Start nothing yet; `on_line` gets each line, `ended` each end of the process."""
         self.hosts: tuple[str, ...] = ()
         self.trouble = ""
         """Why it does not run; empty: it does, as far as is known."""
-        self._words = words
+        self._words = command
         self._clock = clock
-        self._hear = hear
+        self._on_line = on_line
         self._ended = ended
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,7 +120,7 @@ class WorkerProcess:
             self._has_begun.set()
         if process is None:
             return "the driver was closed"
-        said = self._read(process)
+        output = self._read(process)
         with self._lock:
             self._process = None
         programs.kill(process)
@@ -128,7 +128,7 @@ class WorkerProcess:
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             pipe.close()
-        return f"a worker ended with status {status}{said and ': '}{said}"
+        return f"a worker ended with status {status}{output and ': '}{output}"
 
     def _begin(self) -> "subprocess.Popen[bytes] | None":
         with self._lock:
@@ -147,7 +147,7 @@ class WorkerProcess:
 
     def _read(self, process: "subprocess.Popen[bytes]") -> str:
         """Take the lines until their end; return the last that is not a message."""
-        said = ""
+        last_line = ""
         assert process.stdout is not None
         while line := process.stdout.readline(LINE_BYTES_MAX):
             try:
@@ -156,10 +156,12 @@ class WorkerProcess:
                 message = None
             if isinstance(message, dict):
                 self.trouble = ""
-                self._hear(cast("Line", message))
+                self._on_line(cast("Line", message))
             else:
-                said = readable(line.decode("utf-8", "replace"))[:TEXT_CHARACTERS_MAX]
-        return said
+                last_line = readable(line.decode("utf-8", "replace"))[
+                    :TEXT_CHARACTERS_MAX
+                ]
+        return last_line
 
 
 def _write(file: int, data: bytes) -> bool:

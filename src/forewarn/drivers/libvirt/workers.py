@@ -58,9 +58,11 @@ class _Question:
 class Workers:
     """The workers; any thread may use them."""
 
-    def __init__(self, words: Words, *, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, command: Words, *, clock: Clock, wake: Callable[[], None]
+    ) -> None:
         """Start none yet; `wake` is called when there are new sightings."""
-        self._words = words
+        self._words = command
         self._clock = clock
         self._wake = wake
         self._changing = threading.Lock()
@@ -96,11 +98,11 @@ class Workers:
             wanted = self._wanted
             news = sorted(wanted.difference(*(each.hosts for each in self._workers)))
             for worker in self._workers:
-                kept = [host for host in worker.hosts if host in wanted]
-                room = HOSTS_PER_WORKER - len(kept)
+                still_wanted = [host for host in worker.hosts if host in wanted]
+                room = HOSTS_PER_WORKER - len(still_wanted)
                 more, news = news[:room], news[room:]
-                if more or len(kept) < len(worker.hosts):
-                    worker.watch([*kept, *more])
+                if more or len(still_wanted) < len(worker.hosts):
+                    worker.watch([*still_wanted, *more])
             while news:
                 self._begin(news[:HOSTS_PER_WORKER])
                 news = news[HOSTS_PER_WORKER:]
@@ -127,8 +129,8 @@ class Workers:
         hosts = frozenset(
             host for each in workers for host in each.hosts if host in places
         )
-        asked = {host: list(places[host]) for host in hosts}
-        line: dict[str, Any] = {"vms": [], "marks": False, "places": asked}
+        vms_by_host = {host: list(places[host]) for host in hosts}
+        line: dict[str, Any] = {"vms": [], "marks": False, "places": vms_by_host}
         return self._ask(line, workers, hosts, vms=frozenset())
 
     def _ask(
@@ -151,8 +153,8 @@ class Workers:
             question.is_over.wait(ASK_SECONDS)
         with self._lock:
             del self._questions[number]
-            found = dict(question.found)
-        return Answers(hosts=found, missing=hosts - found.keys())
+            answers = dict(question.found)
+        return Answers(hosts=answers, missing=hosts - answers.keys())
 
     def take(self) -> list[Sighting]:
         """Return the new sightings."""
@@ -164,11 +166,16 @@ class Workers:
     def troubles(self) -> list[str]:
         """Return the troubles with hosts and workers, for operators."""
         with self._lock:
-            found = [self._troubles[host] for host in sorted(self._troubles)]
-        found = [*(each.trouble for each in self._workers if each.trouble), *found]
-        more = len(found) - TROUBLES_MAX
-        told = [f"libvirt: {text}" for text in dict.fromkeys(found[:TROUBLES_MAX])]
-        return [*told, f"libvirt: {more} more"] if more > 0 else told
+            troubles = [self._troubles[host] for host in sorted(self._troubles)]
+        troubles = [
+            *(each.trouble for each in self._workers if each.trouble),
+            *troubles,
+        ]
+        more = len(troubles) - TROUBLES_MAX
+        sentences = [
+            f"libvirt: {text}" for text in dict.fromkeys(troubles[:TROUBLES_MAX])
+        ]
+        return [*sentences, f"libvirt: {more} more"] if more > 0 else sentences
 
     def stop(self) -> None:
         """End all workers."""
@@ -179,7 +186,7 @@ class Workers:
 
     def _begin(self, hosts: Sequence[str]) -> None:
         worker = WorkerProcess(
-            self._words, clock=self._clock, hear=self._hear, ended=self._note_end
+            self._words, clock=self._clock, on_line=self._on_line, ended=self._note_end
         )
         worker.hosts = tuple(hosts)
         self._workers.append(worker)
@@ -187,7 +194,7 @@ class Workers:
 
     # In the threads of workers
 
-    def _hear(self, line: Line) -> None:
+    def _on_line(self, line: Line) -> None:
         try:
             if "seen" in line:
                 self._see(line)

@@ -53,8 +53,8 @@ async def _state_of(places: Places, vm: str) -> str:
     where = await find(places, vm)
     if where.running is None:
         return ""
-    said: dict[str, Any] = {"vm": vm, "running": where.running}
-    return json.dumps(said | ({"host": where.host} if where.running else {}))
+    line: dict[str, Any] = {"vm": vm, "running": where.running}
+    return json.dumps(line | ({"host": where.host} if where.running else {}))
 
 
 async def _mark_of(places: Places, vm: str) -> str:
@@ -64,10 +64,10 @@ async def _mark_of(places: Places, vm: str) -> str:
     with contextlib.suppress(MonitorError):
         async with process_of(places, vm, where.host) as monitor:
             mark = await read_mark(monitor)
-        said: dict[str, Any] = {"vm": vm, "mark": None}
+        line: dict[str, Any] = {"vm": vm, "mark": None}
         if mark is not None:
-            said |= {"mark": mark.text, "state": mark.state.value}
-        return json.dumps({**said, "running": True, "host": where.host})
+            line |= {"mark": mark.text, "state": mark.state.value}
+        return json.dumps({**line, "running": True, "host": where.host})
     return ""
 
 
@@ -80,11 +80,11 @@ async def abilities(
     that QEMU knows of, as far as the process of the VM answers.
     """
     by_host = dict(hosts)
-    asked = {vm: host for host, vms in by_host.items() for vm in vms}
-    found = await _lines_about(asked, lambda vm: _ability_of(places, vm, asked[vm]))
+    host_of = {vm: host for host, vms in by_host.items() for vm in vms}
+    lines = await _lines_about(host_of, lambda vm: _ability_of(places, vm, host_of[vm]))
     return [
         *(_able(host, able="yes") for host in by_host),
-        *found,
+        *lines,
     ]
 
 
@@ -102,16 +102,16 @@ async def _ability_of(places: Places, vm: str, host: str) -> str:
     return "\n".join(lines)
 
 
-def _able(host: str, **said: object) -> str:
-    return json.dumps({"host": host, **said})
+def _able(host: str, **members: object) -> str:
+    return json.dumps({"host": host, **members})
 
 
 def hosts_in(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield the hosts of the questions on standard input, with their VMs."""
     for line in lines:
         with contextlib.suppress(ValueError, KeyError):
-            said = json.loads(line)
-            yield said["host"], said["vms"]
+            question = json.loads(line)
+            yield question["host"], question["vms"]
 
 
 def vms_in(lines: Iterable[str]) -> Iterator[str]:
@@ -132,9 +132,9 @@ async def probe(places: Places, order: Order) -> tuple[int, str]:
     where = await find(places, order.vm)
     if where.running is None:
         return UNKNOWN_STATUS, ""
-    said = f"vm-host: {where.host}" if where.running else ""
+    output = f"vm-host: {where.host}" if where.running else ""
     try:
-        return await _state_of_work(places, order, where), said
+        return await _state_of_work(places, order, where), output
     except MonitorError:
         return UNKNOWN_STATUS, ""
 

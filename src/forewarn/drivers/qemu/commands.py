@@ -1,7 +1,7 @@
 """The programs of the driver for QEMU, as the driver that runs programs gets them.
 
-A process of its own for each VM makes a call go on while the service is down, and a
-monitor that hangs delays only its own call.
+Each VM of a call has its own process, so a call continues while the service is down, and
+a monitor that hangs delays only its own call.
 """
 
 import sys
@@ -38,18 +38,18 @@ def programs_of(
     parallel: int = 4,
 ) -> Programs:
     """Return the programs for VMs, and the operator's programs for host steps."""
-    words = (sys.executable, "-I", "-S", _PROGRAM, places.text)
+    command = (sys.executable, "-I", "-S", _PROGRAM, places.text)
     about = ("{action}", "{vm}", "{host}", "{to_host}", "{mark}")
     return Programs(
-        actions=dict.fromkeys(actions_of(places), (*words, "work")),
+        actions=dict.fromkeys(actions_of(places), (*command, "work")),
         abortable=frozenset({Action.LIVE_MIGRATE}),
         timeouts={},
         steps=steps or {},
         step_rules=step_rules,
-        observe_many=(*words, "observe"),
-        probe=(*words, "probe", *about),
-        marks=(*words, "marks"),
-        abilities=(*words, "abilities"),
-        watch=(*words, "watch") if places.events else (),
+        observe_many=(*command, "observe"),
+        probe=(*command, "probe", *about),
+        marks=(*command, "marks"),
+        abilities=(*command, "abilities"),
+        watch=(*command, "watch") if places.events else (),
         parallel=parallel,
     )

@@ -1,4 +1,4 @@
-"""Where the QEMU processes of VMs are, and how they are started.
+"""The locations of the QEMU processes of VMs, and how they are started.
 
 The monitors of a VM are sockets whose paths have its name and the name of its host. The
 paths on other hosts are sockets too, such as those that `ssh -L` forwards.
@@ -55,9 +55,9 @@ class Places:
         """Return the address on which a host listens for a migration."""
         return _filled(self.migration, vm=vm, host=host)
 
-    def words_of(self, words: tuple[str, ...], vm: str, host: str) -> tuple[str, ...]:
+    def words_of(self, command: tuple[str, ...], vm: str, host: str) -> tuple[str, ...]:
         """Return a program that starts a VM on a host."""
-        return expand(words, {"vm": vm, "host": host})
+        return expand(command, {"vm": vm, "host": host})
 
     def hosts_of(self, vm: str) -> list[str]:
         """Return the hosts that have a socket of a VM."""
@@ -93,15 +93,15 @@ def address_problem(address: str) -> str:
         return _NO_ADDRESS
     if address.startswith("unix:/"):
         return _names_problem(address, needed=("vm",), example="/run/qemu/{vm}.move")
-    found = _TCP.fullmatch(address)
-    if found is None:
+    match = _TCP.fullmatch(address)
+    if match is None:
         return _NO_ADDRESS
     if problem := _names_problem(address):
         return problem
-    first, last = int(found["first"]), int(found["last"] or found["first"])
-    if found["last"] and not 0 < first < last <= PORT_MAX:
+    first, last = int(match["first"]), int(match["last"] or match["first"])
+    if match["last"] and not 0 < first < last <= PORT_MAX:
         return f"{first} to {last} is not a range of ports"
-    return "" if first == 0 or found["last"] else _ONE_PORT
+    return "" if first == 0 or match["last"] else _ONE_PORT
 
 
 def destination_of(address: str, port: str) -> str:
@@ -114,8 +114,8 @@ def destination_of(address: str, port: str) -> str:
     port
         The port that it has taken; empty for a Unix socket.
     """
-    found = _TCP.fullmatch(address) if port else None
-    return f"tcp:{found['host']}:{port}" if found else address
+    match = _TCP.fullmatch(address) if port else None
+    return f"tcp:{match['host']}:{port}" if match else address
 
 
 PORT_MAX = 65_535
@@ -154,12 +154,12 @@ def _is_unambiguous(path: str) -> bool:
 def _names_problem(
     text: str, *, needed: tuple[str, ...] = (), example: str = ""
 ) -> str:
-    found = re.findall(r"\{([^{}]*)\}", text)
-    for name in found:
+    names = re.findall(r"\{([^{}]*)\}", text)
+    for name in names:
         if name not in VM_AND_HOST:
             return f"unknown placeholder {{{name}}}: use {{vm}} and {{host}}"
     for name in needed:
-        if name not in found:
+        if name not in names:
             return f"must have the placeholder {{{name}}}, such as {example}"
     return ""
 
@@ -181,25 +181,25 @@ def sockets_in(template: str, **known: str) -> Iterator[tuple[str, str]]:
     )
     reader = _reader_of(template)
     for path in glob.iglob(pattern):  # noqa: PTH207 - the pattern is absolute
-        if (found := reader.fullmatch(path)) is not None:
-            yield found["vm"], found["host"]
+        if (match := reader.fullmatch(path)) is not None:
+            yield match["vm"], match["host"]
 
 
 def _reader_of(template: str) -> re.Pattern[str]:
     """Return an expression that reads the VM and the host in a path."""
-    seen: set[str] = set()
+    names: set[str] = set()
     parts: list[str] = []
     for number, part in enumerate(_NAMES.split(template)):
         if not number % 2:
             parts.append(re.escape(part))
-        elif part in seen:
+        elif part in names:
             parts.append(f"(?P={part})")
         else:
-            seen.add(part)
+            names.add(part)
             parts.append(f"(?P<{part}>[^/]+?)")
     return re.compile("".join(parts))
 
 
 def _filled(template: str, **names: str) -> str:
     values: Mapping[str, str] = names
-    return _NAMES.sub(lambda found: values[found[1]], template)
+    return _NAMES.sub(lambda match: values[match[1]], template)

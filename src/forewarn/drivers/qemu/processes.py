@@ -21,9 +21,9 @@ from forewarn.drivers.qemu.qmp import (
 )
 from forewarn.drivers.qemu.states import (
     Presence,
-    Seen,
+    ProcessState,
     Whereabouts,
-    seen_in,
+    process_state,
     whereabouts,
 )
 
@@ -50,9 +50,9 @@ async def process_of(places: Places, vm: str, host: str) -> AsyncGenerator[Monit
         yield monitor
 
 
-async def state_of(monitor: Monitor) -> Seen:
+async def state_of(monitor: Monitor) -> ProcessState:
     """Return the state of a process; raises MonitorError."""
-    return seen_in(await status_of(monitor))
+    return process_state(await status_of(monitor))
 
 
 async def status_of(monitor: Monitor) -> str:
@@ -62,17 +62,17 @@ async def status_of(monitor: Monitor) -> str:
 
 async def find(places: Places, vm: str) -> Whereabouts:
     """Return where a VM is."""
-    found: dict[str, Seen] = {}
+    states: dict[str, ProcessState] = {}
     unknown: list[str] = []
     for host in places.hosts_of(vm):
         try:
             async with process_of(places, vm, host) as monitor:
-                found[host] = await state_of(monitor)
+                states[host] = await state_of(monitor)
         except NoMonitorError:
-            found[host] = Seen(presence=Presence.DOWN)
+            states[host] = ProcessState(presence=Presence.DOWN)
         except MonitorError:
             unknown.append(host)
-    return whereabouts(found, unknown=unknown)
+    return whereabouts(states, unknown=unknown)
 
 
 async def write_mark(monitor: Monitor, mark: Mark) -> None:

@@ -33,9 +33,9 @@ STOPPED_STATUS = 143
 """Exit status after SIGTERM: 128 and the number of the signal, as in shells."""
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the program that the arguments name, and return its exit status."""
-    places, name, rest = places_from(words[0]), words[1], words[2:]
+    places, name, rest = places_from(arguments[0]), arguments[1], arguments[2:]
     match name:
         case "work":
             return _run(carry_out(places, _order()))
@@ -46,8 +46,8 @@ def main(words: list[str]) -> int:
         case "marks":
             return _run(_lines(answers.marks(places, answers.vms_in(sys.stdin))))
         case "abilities":
-            asked = answers.hosts_in(sys.stdin)
-            return _run(_lines(answers.abilities(places, asked)))
+            hosts = answers.hosts_in(sys.stdin)
+            return _run(_lines(answers.abilities(places, hosts)))
         case "watch":
             return _run(_watch(places))
         case _:

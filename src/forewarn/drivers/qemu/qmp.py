@@ -109,16 +109,16 @@ class Monitor:
             raise ClosedError("QEMU has closed the monitor")
         self._last_id += 1
         number = self._last_id
-        said: dict[str, Any] = {"execute": command, "id": number}
+        message: dict[str, Any] = {"execute": command, "id": number}
         if arguments:
-            said["arguments"] = dict(arguments)
+            message["arguments"] = dict(arguments)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
             async with asyncio.timeout(seconds):
-                self._writer.write(json.dumps(said).encode() + b"\n")
+                self._writer.write(json.dumps(message).encode() + b"\n")
                 await self._writer.drain()
-                found = await answer
+                response = await answer
         except TimeoutError:
             raise SlowError(f"{command}: no answer within {seconds:g} s") from None
         except OSError as error:
@@ -128,12 +128,12 @@ class Monitor:
             if answer.done() and not answer.cancelled():
                 # Otherwise asyncio logs an error that came after the deadline.
                 answer.exception()
-        if "error" in found:
-            error = found["error"]
+        if "error" in response:
+            error = response["error"]
             raise CommandError(
                 command, str(error.get("class", "")), str(error.get("desc", ""))
             )
-        return found["return"]
+        return response["return"]
 
     def take_events(self) -> list[Event]:
         """Return the events that have come since the last call."""
@@ -192,24 +192,24 @@ class Monitor:
     async def _read(self) -> None:
         try:
             while line := await self._line():
-                said = _parsed(line)
-                if said is None:
+                message = _parsed(line)
+                if message is None:
                     return
-                self._take(said)
+                self._take(message)
         except ClosedError:
             return
         finally:
             self._end()
 
-    def _take(self, said: dict[str, Any]) -> None:
-        if "event" in said:
-            self._events.append(_event(said))
+    def _take(self, message: dict[str, Any]) -> None:
+        if "event" in message:
+            self._events.append(_event(message))
             del self._events[:-EVENTS_KEPT]
             self._news.set()
             return
-        answer = self._waiting.get(said.get("id", 0))
+        answer = self._waiting.get(message.get("id", 0))
         if answer is not None and not answer.done():
-            answer.set_result(said)
+            answer.set_result(message)
 
     def _end(self) -> None:
         self._has_ended = True
@@ -246,16 +246,16 @@ async def open_monitor(path: Path, *, seconds: float = COMMAND_SECONDS) -> Monit
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """Return the message of a line; None: it is not one."""
     try:
-        said = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def _event(said: dict[str, Any]) -> Event:
-    data, stamp = said.get("data"), said.get("timestamp", {})
+def _event(message: dict[str, Any]) -> Event:
+    data, stamp = message.get("data"), message.get("timestamp", {})
     return Event(
-        name=str(said["event"]),
+        name=str(message["event"]),
         data=cast("dict[str, Any]", data) if isinstance(data, dict) else {},
         at=stamp.get("seconds", 0) + stamp.get("microseconds", 0) / 1e6,
     )

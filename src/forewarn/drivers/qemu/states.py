@@ -22,7 +22,7 @@ class Presence(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProcessState:
     """The state of one process of a VM."""
 
     presence: Presence
@@ -32,7 +32,10 @@ class Seen:
     """With DOWN: text for an operator."""
 
 
-HERE, ELSEWHERE = Seen(presence=Presence.HERE), Seen(presence=Presence.ELSEWHERE)
+HERE, ELSEWHERE = (
+    ProcessState(presence=Presence.HERE),
+    ProcessState(presence=Presence.ELSEWHERE),
+)
 
 _WAITS = frozenset({"inmigrate", "prelaunch", "postmigrate"})
 """The states of a process that has no VM, or not any more."""
@@ -45,56 +48,56 @@ _BROKEN: Mapping[str, str] = {
 }
 
 
-def seen_in(status: str) -> Seen:
+def process_state(status: str) -> ProcessState:
     """Return the meaning of a run state."""
     if status == "shutdown":
-        return Seen(
+        return ProcessState(
             presence=Presence.DOWN,
             cause=StopCause.SHUT_DOWN,
             text="the guest was shut down from inside",
         )
     if status in _BROKEN:
-        return Seen(presence=Presence.DOWN, text=_BROKEN[status])
+        return ProcessState(presence=Presence.DOWN, text=_BROKEN[status])
     return ELSEWHERE if status in _WAITS else HERE
 
 
-def seen_at_end(reason: str | None) -> Seen:
+def state_at_end(reason: str | None) -> ProcessState:
     """Return the state after the end of a process.
 
     `reason` is that of its event SHUTDOWN; None: it ended without this event.
     """
     if reason == "guest-shutdown":
-        return seen_in("shutdown")
+        return process_state("shutdown")
     text = "QEMU was killed or has crashed"
     if reason is not None:
         text = f"QEMU was ended ({reason})"
-    return Seen(presence=Presence.DOWN, text=text)
+    return ProcessState(presence=Presence.DOWN, text=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """Where a VM is; `running` is None if that is unknown."""
+    """The host of a VM; `running` is None if it is unknown whether it runs."""
 
     running: bool | None
     host: str = ""
-    seen: Seen = ELSEWHERE
+    seen: ProcessState = ELSEWHERE
 
 
 def whereabouts(
-    found: Mapping[str, Seen], *, unknown: Collection[str] = ()
+    states: Mapping[str, ProcessState], *, unknown: Collection[str] = ()
 ) -> Whereabouts:
     """Return where a VM is, from its processes by host.
 
     `unknown` has the hosts whose processes did not tell.
     """
-    for host, seen in found.items():
-        if seen.presence is Presence.HERE:
-            return Whereabouts(running=True, host=host, seen=seen)
+    for host, state in states.items():
+        if state.presence is Presence.HERE:
+            return Whereabouts(running=True, host=host, seen=state)
     if unknown:
         return Whereabouts(running=None)
-    for host, seen in found.items():
-        if seen.presence is Presence.DOWN:
-            return Whereabouts(running=False, host=host, seen=seen)
+    for host, state in states.items():
+        if state.presence is Presence.DOWN:
+            return Whereabouts(running=False, host=host, seen=state)
     return Whereabouts(running=None)
 
 
@@ -102,24 +105,24 @@ def whereabouts(
 class Sightings:
     """The last states of all processes, and the last news of each VM."""
 
-    _found: dict[str, dict[str, Seen]] = field(
-        default_factory=dict[str, dict[str, Seen]]
+    _found: dict[str, dict[str, ProcessState]] = field(
+        default_factory=dict[str, dict[str, ProcessState]]
     )
     _told: dict[str, Whereabouts] = field(default_factory=dict[str, Whereabouts])
 
-    def note(self, vm: str, host: str, seen: Seen) -> Whereabouts | None:
+    def note(self, vm: str, host: str, state: ProcessState) -> Whereabouts | None:
         """Note the state of a process; return what is new about its VM, if anything."""
         processes = self._found.setdefault(vm, {})
         # The newest end explains why a VM does not run.
         processes.pop(host, None)
-        self._found[vm] = {host: seen, **processes}
+        self._found[vm] = {host: state, **processes}
         return self._news(vm)
 
     def forget(self, vm: str, host: str) -> None:
         """Forget a process that had no VM, or not any more."""
         self._found.get(vm, {}).pop(host, None)
 
-    def state_of(self, vm: str, host: str) -> Seen | None:
+    def state_of(self, vm: str, host: str) -> ProcessState | None:
         """Return the last state of a process."""
         return self._found.get(vm, {}).get(host)
 

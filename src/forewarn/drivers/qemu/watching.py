@@ -21,10 +21,10 @@ from forewarn.drivers.qemu.qmp import (
 )
 from forewarn.drivers.qemu.states import (
     Presence,
-    Seen,
+    ProcessState,
     Sightings,
     Whereabouts,
-    seen_at_end,
+    state_at_end,
 )
 from forewarn.fleet.validators import name_fault
 
@@ -51,7 +51,7 @@ class Watching:
         is_heard: Callable[[], bool] = lambda: True,
     ) -> None:
         """Connect to nothing yet; `say` gets each line while `is_heard`."""
-        self._places, self._say = places, say
+        self._places, self._print = places, say
         self._is_heard = is_heard
         self._sightings = Sightings()
         self._reasons: dict[tuple[str, str], str] = {}
@@ -88,7 +88,7 @@ class Watching:
         except NoMonitorError:
             # QEMU removes its sockets, unless it is killed.
             if self._sightings.state_of(vm, host) is None and path.exists():
-                self._note(vm, host, seen_at_end(None))
+                self._note(vm, host, state_at_end(None))
             return
         except MonitorError:
             return
@@ -96,7 +96,7 @@ class Watching:
             with contextlib.suppress(ClosedError):
                 await self._follow(vm, host, monitor)
             for event in monitor.take_events():
-                self._hear(vm, host, event)
+                self._on_event(vm, host, event)
             self._note_end(vm, host)
 
     async def _follow(self, vm: str, host: str, monitor: Monitor) -> None:
@@ -116,10 +116,10 @@ class Watching:
         while not is_change:
             await monitor.news()
             for event in monitor.take_events():
-                self._hear(vm, host, event)
+                self._on_event(vm, host, event)
                 is_change |= event.name in _CHANGES
 
-    def _hear(self, vm: str, host: str, event: Event) -> None:
+    def _on_event(self, vm: str, host: str, event: Event) -> None:
         if event.name == "SHUTDOWN":
             self._reasons[vm, host] = str(event.data.get("reason", "unknown"))
 
@@ -130,17 +130,17 @@ class Watching:
             # Its VM is on another host.
             self._sightings.forget(vm, host)
         elif before is None or before.presence is Presence.HERE:
-            self._note(vm, host, seen_at_end(reason))
+            self._note(vm, host, state_at_end(reason))
 
-    def _note(self, vm: str, host: str, seen: Seen) -> None:
-        news = self._sightings.note(vm, host, seen)
+    def _note(self, vm: str, host: str, state: ProcessState) -> None:
+        news = self._sightings.note(vm, host, state)
         if news is not None:
-            self._say(line_of(vm, news))
+            self._print(line_of(vm, news))
 
 
 def line_of(vm: str, where: Whereabouts) -> str:
     """Return the line about a VM."""
-    said = {"vm": vm, "running": where.running, "host": where.host}
+    line = {"vm": vm, "running": where.running, "host": where.host}
     if not where.running:
-        said |= {"cause": where.seen.cause.value, "text": where.seen.text}
-    return json.dumps(said)
+        line |= {"cause": where.seen.cause.value, "text": where.seen.text}
+    return json.dumps(line)

@@ -72,11 +72,11 @@ class Order:
 async def carry_out(places: Places, order: Order) -> int:
     """Do the work, print its result, and return the exit status."""
     try:
-        said = await WORKS[order.action](places, order)
+        lines = await WORKS[order.action](places, order)
     except MonitorError as error:
         print(error)  # noqa: T201 - the output of a program
         return await _status_after_failure(places, order)
-    for line in said:
+    for line in lines:
         print(line)  # noqa: T201 - the output of a program
     return DONE_STATUS
 
@@ -193,7 +193,7 @@ async def _staying_after_shutdown(monitor: Monitor) -> AsyncGenerator[None]:
 async def _reset(monitor: Monitor) -> None:
     monitor.take_events()
     await monitor.execute("system_reset")
-    # Until the reset, a guest that was shut down cannot go on.
+    # Until the reset, a guest that was shut down cannot continue.
     await monitor.wait_for({"RESET"}, seconds=EVENT_SECONDS)
     await monitor.execute("cont")
 
@@ -243,16 +243,16 @@ async def _start_on(places: Places, order: Order, host: str) -> None:
         await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
 
 
-async def run_program(words: tuple[str, ...]) -> None:
+async def run_program(command: tuple[str, ...]) -> None:
     """Run a program that starts QEMU; raises MonitorError."""
     # A file, because QEMU could hold a pipe open.
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
             process = await asyncio.create_subprocess_exec(
-                *words,
+                *command,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
             try:
@@ -263,15 +263,15 @@ async def run_program(words: tuple[str, ...]) -> None:
                 raise
         except TimeoutError:
             raise MonitorError(
-                f"{words[0]} did not end within {START_SECONDS:g} s: it must leave QEMU "
+                f"{command[0]} did not end within {START_SECONDS:g} s: it must leave QEMU "
                 "running in the background, as with -daemonize"
             ) from None
         except OSError as error:
-            raise MonitorError(f"{words[0]}: {error.strerror}") from error
+            raise MonitorError(f"{command[0]}: {error.strerror}") from error
         if status:
-            said.seek(0)
-            text = readable(said.read(SAID_BYTES_MAX).decode("utf-8", "replace"))
-            raise MonitorError(f"{words[0]} ended with status {status}: {text}")
+            output.seek(0)
+            text = readable(output.read(SAID_BYTES_MAX).decode("utf-8", "replace"))
+            raise MonitorError(f"{command[0]} ended with status {status}: {text}")
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
@@ -327,19 +327,23 @@ async def _migrate(
         "migrate-set-parameters", {"downtime-limit": round(places.downtime * 1000)}
     )
     await source.execute("migrate", {"uri": target})
-    found = await _until_migration(source, is_in=("completed", "failed", "cancelled"))
-    if found["status"] != "completed":
-        why = found.get("error-desc", "")
-        raise MonitorError(f"the migration is {found['status']}: {why}".rstrip(": "))
+    migration = await _until_migration(
+        source, is_in=("completed", "failed", "cancelled")
+    )
+    if migration["status"] != "completed":
+        why = migration.get("error-desc", "")
+        raise MonitorError(
+            f"the migration is {migration['status']}: {why}".rstrip(": ")
+        )
     # The source has sent everything; the destination runs at once.
     await wait_until_here(destination, seconds=EVENT_SECONDS)
-    return int(found.get("downtime", 0))
+    return int(migration.get("downtime", 0))
 
 
 async def _port_of(destination: Monitor) -> str:
     """Return the port on which a migration is awaited; empty for a Unix socket."""
-    found = await destination.execute("query-migrate")
-    listening: list[dict[str, str]] = found.get("socket-address", [])
+    migration = await destination.execute("query-migrate")
+    listening: list[dict[str, str]] = migration.get("socket-address", [])
     return next((each["port"] for each in listening if "port" in each), "")
 
 
@@ -348,10 +352,10 @@ async def _until_migration(
 ) -> dict[str, Any]:
     """Return the migration when it has one of these states, or has left another."""
     while True:
-        found = await source.execute("query-migrate")
-        status = found.get("status", "")
+        migration = await source.execute("query-migrate")
+        status = migration.get("status", "")
         if status in is_in or (is_not and status != is_not):
-            return found
+            return migration
         await asyncio.sleep(PAUSE_SECONDS)
 
 

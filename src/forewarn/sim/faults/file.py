@@ -42,7 +42,7 @@ def _status(_option: Option, value: object) -> int:
 
 def _headers(_option: Option, value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
-        raise ValueError("must be a table of texts")  # noqa: TRY004
+        raise ValueError("must be a table of strings")  # noqa: TRY004
     for name, text in cast("dict[str, object]", value).items():
         if not _TOKEN.fullmatch(name) or name.lower() in _FRAMING:
             raise ValueError(f"{quoted(name)} cannot be set")
@@ -64,10 +64,10 @@ def _content_type(_option: Option, value: object) -> str:
 
 
 _REPLACE: Mapping[str, Option] = {
-    "status": Option(form=Form(told="a status of HTTP", read=_status)),
-    "headers": Option(form=Form(told="a table of texts", read=_headers)),
-    "body": Option(form=Form(told="a text", read=_body)),
-    "content_type": Option(form=Form(told="a text", read=_content_type)),
+    "status": Option(form=Form(expected="a status of HTTP", read=_status)),
+    "headers": Option(form=Form(expected="a table of strings", read=_headers)),
+    "body": Option(form=Form(expected="a string", read=_body)),
+    "content_type": Option(form=Form(expected="a string", read=_content_type)),
 }
 """The keys of `kind = "replace"`, which describe the answer."""
 
@@ -100,11 +100,14 @@ _SHARED: Mapping[str, Option] = {"vm": Option(form=Forms.NAMES, may_be_empty=Tru
 _FORMS: Mapping[str, Mapping[str, Option]] = {
     "fault": {"fault": Option(form=Forms.LINE, may_be_empty=True), **_SHARED},
     "playbook": {
-        "playbook": Option(form=Form(told="a list of faults", read=forms.texts)),
+        "playbook": Option(form=Form(expected="a list of faults", read=forms.texts)),
         "loop": Option(form=Forms.SWITCH),
         **_SHARED,
     },
-    "kind": {"kind": Option(form=Form(told="a kind of fault", read=_kind)), **_SHARED},
+    "kind": {
+        "kind": Option(form=Form(expected="a kind of fault", read=_kind)),
+        **_SHARED,
+    },
 }
 """The keys of each form of a fault, by the key that identifies the form."""
 
@@ -128,10 +131,10 @@ def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
     tables = Tables(name)
     root = {"fault": Option(form=Forms.TABLES)}
     parsed = tables.parse(text)
-    found = {} if parsed is None else tables.take("", parsed, root)
+    members = {} if parsed is None else tables.take("", parsed, root)
     playbooks = [
         _playbook(tables, f"fault.{number}", entry)
-        for number, entry in enumerate(found.get("fault", ()), start=1)
+        for number, entry in enumerate(members.get("fault", ()), start=1)
     ]
     if not playbooks and not tables.problems:
         tables.blame("", "has no [[fault]] table")
@@ -144,14 +147,14 @@ def _playbook(
     tables: Tables, where: str, entry: Mapping[str, object]
 ) -> Playbook | None:
     """Return the playbook of one table; None after reporting problems."""
-    told = len(tables.problems)
+    problems_before = len(tables.problems)
     ways = [way for way in _FORMS if way in entry]
     if len(ways) != 1:
         every = {
             key: option for keys in _FORMS.values() for key, option in keys.items()
         }
         tables.take(where, entry, {**every, **_KINDS["replace"], **syntax.KEYS})
-        if len(tables.problems) == told or ways:
+        if len(tables.problems) == problems_before or ways:
             key = f"{where}.{ways[1]}" if ways else where
             tables.blame(key, f"needs one of {', '.join(_FORMS)}")
         return None
@@ -165,7 +168,7 @@ def _playbook(
         options = _KINDS[kind]
         way_shown = f"kind {quoted(kind)}"
     values = tables.take(where, entry, options, of=f" for {way_shown}")
-    if len(tables.problems) > told:
+    if len(tables.problems) > problems_before:
         return None
     vms = values.pop("vm", ())
     try:

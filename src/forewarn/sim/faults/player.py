@@ -20,7 +20,7 @@ from forewarn.sim.faults.fault import Fault, FaultFileError, Playbook, Where
 RULES_MAX = 1_000
 """Maximum number of playbooks, because each request checks them in order."""
 
-OVER_KEPT = 20
+ENDED_KEPT = 20
 """Number of playbooks from which the player removes ended ones from the list."""
 
 SERVED_MAX = 1_000
@@ -73,30 +73,30 @@ class Rule:
         return [syntax.words(step) for step in self.playbook.steps]
 
     @property
-    def is_over(self) -> bool:
-        """Return whether every VM that the playbook names has finished it."""
-        ends, vms = len(self.playbook.steps), self.playbook.vms
+    def has_ended(self) -> bool:
+        """Return whether every VM that the playbook names has had its last step."""
+        last, vms = len(self.playbook.steps), self.playbook.vms
         return (
             bool(vms)
             and not self.playbook.loops
             and all(
-                vm in self.positions and self.positions[vm].step == ends for vm in vms
+                vm in self.positions and self.positions[vm].step == last for vm in vms
             )
         )
 
-    def concerns(self, vm: str) -> bool:
+    def applies_to(self, vm: str) -> bool:
         """Return whether the playbook applies to a VM."""
         vms = self.playbook.vms
         return vm not in self.spared and (not vms or vm in vms)
 
-    def meets(
+    def next_fault(
         self, vm: str, request: Request | None, now: Micros
     ) -> tuple[Fault, bool] | None:
         """Return the fault that hits a request, and whether it is its first hit."""
         position = self.positions.get(vm)
         if position is None:
             position = self.positions[vm] = _Position(began=self.since)
-        fault = self._turn(position, now)
+        fault = self._current_step(position, now)
         if fault is None or now < position.began + fault.after:
             return None
         if not fault.fits(request):
@@ -108,11 +108,11 @@ class Rule:
         position.played += 1
         is_first = position.played == 1
         if fault.times is not None and position.played >= fault.times:
-            _go_on(position, now)
+            _begin_next_step(position, now)
         self.played += fault.kind != "ok"
         return fault, is_first
 
-    def _turn(self, position: _Position, now: Micros) -> Fault | None:
+    def _current_step(self, position: _Position, now: Micros) -> Fault | None:
         """Return the current step, after skipping ended ones."""
         steps = self.playbook.steps
         for _ in range(len(steps) + 1):
@@ -123,16 +123,16 @@ class Rule:
             fault = steps[position.step]
             if fault.lasts is None:
                 return fault
-            over = position.began + fault.after + fault.lasts
-            if now < over:
+            end = position.began + fault.after + fault.lasts
+            if now < end:
                 return fault
-            _go_on(position, over)
+            _begin_next_step(position, end)
         # The clock jumped over complete rounds: restart the playbook.
         position.began, position.step = now, 0
         return steps[0] if self.playbook.loops else None
 
 
-def _go_on(position: _Position, now: Micros) -> None:
+def _begin_next_step(position: _Position, now: Micros) -> None:
     position.step += 1
     position.began = now
     position.played = 0
@@ -166,39 +166,39 @@ class Player:
 
     # Setting
 
-    def set(self, vm: str, what: str | Fault | Playbook) -> str:
+    def set(self, vm: str, faults: str | Fault | Playbook) -> str:
         """Replace the faults of a VM; empty: of all VMs. Return the name of the playbook.
 
         `what` is a line such as `500 x2` or `500, timeout, ok`. A single fault without a
         count or a duration lasts until it is cleared. Raises FaultError, and
         NotFoundError for an unknown VM; then the faults do not change.
         """
-        if isinstance(what, str):
-            what = syntax.parse_playbook(what)
-        if isinstance(what, Fault):
-            what = Playbook(steps=(what,))
+        if isinstance(faults, str):
+            faults = syntax.parse_playbook(faults)
+        if isinstance(faults, Fault):
+            faults = Playbook(steps=(faults,))
         self.clear(vm)
-        return self.play(replace(what, vms=(vm,) if vm else ()))
+        return self.play(replace(faults, vms=(vm,) if vm else ()))
 
-    def play(self, what: Playbook | Sequence[str], *, loops: bool = False) -> str:
+    def play(self, playbook: Playbook | Sequence[str], *, loops: bool = False) -> str:
         """Add a playbook after the existing ones; return its name.
 
         A list of lines is a playbook for every VM. If several playbooks match a request,
         the first one is used. Raises the errors of `set`.
         """
-        if not isinstance(what, Playbook):
-            lines = [what] if isinstance(what, str) else what
-            what = syntax.playbook(lines, loops=loops)
-        self._check(what.vms)
-        if len(self._rules) >= OVER_KEPT:
-            self._rules = [rule for rule in self._rules if not rule.is_over]
+        if not isinstance(playbook, Playbook):
+            lines = [playbook] if isinstance(playbook, str) else playbook
+            playbook = syntax.playbook(lines, loops=loops)
+        self._check(playbook.vms)
+        if len(self._rules) >= ENDED_KEPT:
+            self._rules = [rule for rule in self._rules if not rule.has_ended]
         if len(self._rules) >= RULES_MAX:
             raise RefusedError(
                 f"there are already {RULES_MAX} playbooks", hint="Clear some of them."
             )
         self._named += 1
         name = f"fault-{self._named}"
-        self._rules.append(Rule(name=name, playbook=what, since=self._now()))
+        self._rules.append(Rule(name=name, playbook=playbook, since=self._now()))
         return name
 
     def play_file(self, playbooks: Iterable[Playbook]) -> None:
@@ -207,16 +207,16 @@ class Player:
         Raises FaultFileError with the place of each unknown VM; then nothing is added.
         Raises RefusedError like `play`.
         """
-        found = tuple(playbooks)
+        playbooks = tuple(playbooks)
         problems = [
             Problem(file=each.file, line=each.line, key="fault.vm", message=wrong)
-            for each in found
+            for each in playbooks
             for vm in each.vms
             if (wrong := self._missing(vm))
         ]
         if problems:
             raise FaultFileError(problems)
-        for playbook in found:
+        for playbook in playbooks:
             self.play(playbook)
 
     def clear(self, vm: str = "") -> None:
@@ -242,23 +242,23 @@ class Player:
 
     def counts(self, vm: str = "") -> dict[str, int]:
         """Return the number of hits by kind, for a VM; empty: for all VMs."""
-        found: Counter[str] = Counter()
+        hits: Counter[str] = Counter()
         for (name, kind), times in self.played.items():
             if not vm or name == vm:
-                found[kind] += times
-        return dict(found)
+                hits[kind] += times
+        return dict(hits)
 
     # Playing
 
     def connect(self, vm: str) -> Fault | None:
         """Return the fault of a new connection, which can only be `refuse`."""
-        found = self._meet(vm, None) if self._rules else None
-        return None if found is None else found[0]
+        hit = self._next_fault(vm, None) if self._rules else None
+        return None if hit is None else hit[0]
 
     def take(self, vm: str, request: Request) -> FaultPlan | None:
         """Return the plan for a request, or None."""
-        found = self._meet(vm, request) if self._rules and vm else None
-        return None if found is None else _plan(*found)
+        hit = self._next_fault(vm, request) if self._rules and vm else None
+        return None if hit is None else _plan(*hit)
 
     def answer(
         self,
@@ -306,17 +306,20 @@ class Player:
             known.append(document)
             del known[: -syntax.BACK_MAX - 1]
 
-    def _meet(self, vm: str, request: Request | None) -> tuple[Fault, bool] | None:
+    def _next_fault(
+        self, vm: str, request: Request | None
+    ) -> tuple[Fault, bool] | None:
         now = self._now()
         for rule in self._rules:
-            if not rule.concerns(vm):
+            if not rule.applies_to(vm):
                 continue
-            found = rule.meets(vm, request, now)
-            if found is not None:
-                if found[0].kind == "ok":
+            hit = rule.next_fault(vm, request, now)
+            if hit is not None:
+                fault, _ = hit
+                if fault.kind == "ok":
                     return None
-                self.played[vm, found[0].kind] += 1
-                return found
+                self.played[vm, fault.kind] += 1
+                return hit
         return None
 
     def _check(self, vms: Iterable[str]) -> None:

@@ -81,14 +81,14 @@ def parse_fault(text: str, *, once: bool = False) -> Fault:
     With `once`, a fault without a count or a duration hits one request, as a step of a
     playbook does.
     """
-    given = _read(text)
-    if given["kind"] == "replace":
+    options = _read(text)
+    if options["kind"] == "replace":
         raise FaultError(
             '"replace" is only valid in a faults file, which has the answer',
             key="kind",
         )
     try:
-        return _build(given, once=once)
+        return _build(options, once=once)
     except FaultError as error:
         # For a file, the key identifies the place. For a line, show the whole line.
         raise FaultError(
@@ -131,11 +131,11 @@ def _read(text: str) -> dict[str, str]:
     if not words:
         raise FaultError(f"a fault is missing: {FORM}", key="kind")
     kind = find(words[0])
-    given = {"kind": kind.name}
+    options = {"kind": kind.name}
     rest = iter(words[1:])
     for at, word in enumerate(rest):
-        if found := _TIMES.fullmatch(word):
-            key, value = "times", found[1]
+        if match := _TIMES.fullmatch(word):
+            key, value = "times", match[1]
         elif word in _FLAGS:
             key, value = _FLAGS[word]
         elif word in _PAIRS:
@@ -151,10 +151,10 @@ def _read(text: str) -> dict[str, str]:
                 f"{FORM}",
                 key="kind",
             )
-        if key in given:
+        if key in options:
             raise FaultError(f"{quoted(word)} sets {key} a second time", key=key)
-        given[key] = value
-    return given
+        options[key] = value
+    return options
 
 
 def find(name: str) -> Kind:
@@ -232,25 +232,25 @@ def words(fault: Fault) -> str:
     only named.
     """
     kind = fault.what
-    said = [kind.name]
+    parts = [kind.name]
     if kind.argument is not None:
-        said += _argument(kind, fault)
+        parts += _argument(kind, fault)
     if fault.retry_after is not None:
-        said.append(f"retry-after {fault.retry_after}")
+        parts.append(f"retry-after {fault.retry_after}")
     if fault.times is not None:
-        said.append(f"x{fault.times}")
-    said += [word for word, methods in METHODS.items() if methods == fault.methods]
+        parts.append(f"x{fault.times}")
+    parts += [word for word, methods in METHODS.items() if methods == fault.methods]
     if fault.approval is not None:
-        said.append(fault.approval.value)
+        parts.append(fault.approval.value)
     if fault.where is not Where.EVENTS:
-        said.append(f"on {fault.where.value}")
+        parts.append(f"on {fault.where.value}")
     if fault.flapping:
-        said.append("flapping")
+        parts.append("flapping")
     if fault.after:
-        said.append(f"after {format_duration(fault.after)}")
+        parts.append(f"after {format_duration(fault.after)}")
     if fault.lasts is not None:
-        said.append(f"for {format_duration(fault.lasts)}")
-    return " ".join(said)
+        parts.append(f"for {format_duration(fault.lasts)}")
+    return " ".join(parts)
 
 
 def _argument(kind: Kind, fault: Fault) -> list[str]:
@@ -278,24 +278,24 @@ def _short(option: Option, value: object) -> Micros:
 
 
 def _rate(option: Option, value: object) -> tuple[int, Micros]:
-    found = _RATE.fullmatch(str(value))
-    if found is None:
+    match = _RATE.fullmatch(str(value))
+    if match is None:
         raise ValueError(
             f"must be bytes per time, such as 10/s, not {quoted(str(value))}"
         )
-    unit = found[2]
+    unit = match[2]
     # `10/s` means `10/1s`.
     is_whole = unit[:1].isdigit() or unit[:1] == "P"
-    return from_text(_SIZE, found[1]), _short(option, unit if is_whole else f"1{unit}")
+    return from_text(_SIZE, match[1]), _short(option, unit if is_whole else f"1{unit}")
 
 
-_SPAN = Option(form=Form(told="a duration", read=_span))
+_SPAN = Option(form=Form(expected="a duration", read=_span))
 _SIZE = Option(form=Forms.COUNT, least=1, most=SIZE_MAX)
 
 KEYS: Mapping[str, Option] = {
-    "by": Option(form=Form(told="a duration", read=_short)),
+    "by": Option(form=Form(expected="a duration", read=_short)),
     "bytes": Option(form=Forms.COUNT, most=SIZE_MAX),
-    "rate": Option(form=Form(told="bytes per time", read=_rate)),
+    "rate": Option(form=Form(expected="bytes per time", read=_rate)),
     "back": Option(form=Forms.COUNT, least=1, most=BACK_MAX),
     "incarnation": Option(form=Forms.COUNT, most=COUNT_MAX),
     "times": Option(form=Forms.COUNT, least=1, most=TIMES_MAX),

@@ -13,18 +13,18 @@ from forewarn.protocol.errors import NotFoundError
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.model import Scenario
 
-_FOLDER = files("forewarn.sim") / "scenarios"
+_SCENARIOS = files("forewarn.sim") / "scenarios"
 
 
 @functools.cache
 def scenarios() -> tuple[Scenario, ...]:
     """Return all built-in scenarios, sorted by name."""
-    found = [
+    scenarios_ = [
         read_scenario(file.read_text(encoding="utf-8"), file=file.name)
-        for file in _FOLDER.iterdir()
+        for file in _SCENARIOS.iterdir()
         if file.name.endswith(".toml")
     ]
-    return tuple(sorted(found, key=lambda scenario: scenario.name))
+    return tuple(sorted(scenarios_, key=lambda scenario: scenario.name))
 
 
 def find(name: str) -> Scenario:
@@ -51,7 +51,7 @@ def find(name: str) -> Scenario:
 
 def text(name: str) -> str:
     """Return the file of a scenario, to copy and change; raises NotFoundError."""
-    return (_FOLDER / find(name).file).read_text(encoding="utf-8")
+    return (_SCENARIOS / find(name).file).read_text(encoding="utf-8")
 
 
 def _names() -> Iterator[str]:

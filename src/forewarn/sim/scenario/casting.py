@@ -45,8 +45,8 @@ def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
     def of(name: str) -> str:
         return names.get(name, name)
 
-    def all_of(given: Sequence[str]) -> tuple[str, ...]:
-        return tuple(map(of, given))
+    def all_of(names_given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(of, names_given))
 
     def act_of(act: Act) -> Act:
         match act:
@@ -125,10 +125,13 @@ def named_text(
     tables = fleets.read(text)
     others = [name for name in tables["vm"] if name not in first]
     before = [*first, *sorted(others, key=fleets.counted)]
-    given = names[: len(before)]
-    free = (name for name in before[: len(given)] if name not in given)
-    kept = before[len(given) :]
-    after = (*given, *(next(free) if name in given else name for name in kept))
+    names_given = names[: len(before)]
+    free = (name for name in before[: len(names_given)] if name not in names_given)
+    names_kept = before[len(names_given) :]
+    after = (
+        *names_given,
+        *(next(free) if name in names_given else name for name in names_kept),
+    )
     new = dict(zip(before, after, strict=True))
     entries = tables["vm"].values()
     tables["vm"] = {
@@ -220,23 +223,23 @@ def roles_of(scenario: Scenario) -> list[Role]:
             need = _SAME_NEED.get(step.act.verb, step.act.verb)
             for name in names:
                 needs.setdefault(name, []).append(need)
-    found: dict[str, Role] = {}
+    roles: dict[str, Role] = {}
     for name in named:
         if name in own.hosts and name not in own.vms:
             on_it = [vm for vm in own.vms.values() if vm.host == name]
-            if not on_it or any(role.vm.host == name for role in found.values()):
+            if not on_it or any(role.vm.host == name for role in roles.values()):
                 continue
             name = min((vm.name for vm in on_it), key=fleets.counted)  # noqa: PLW2901
         vm = own.vms.get(name)
-        if vm is None or name in found:
+        if vm is None or name in roles:
             continue
         wanted = tuple(
             need
             for need in dict.fromkeys(needs.get(name, ()))
             if need in _NEEDS and _has(own, vm, need)
         )
-        found[name] = Role(vm=vm, needs=wanted)
-    return list(found.values())
+        roles[name] = Role(vm=vm, needs=wanted)
+    return list(roles.values())
 
 
 @dataclass(slots=True)
@@ -288,12 +291,12 @@ class _Search:
             yield same
         mates = zip(self.roles, chosen, strict=False)
         host = next((vm.host for r, vm in mates if r.vm.host == role.vm.host), None)
-        found = (
+        vms_there = (
             (vm for on_it in self.on_host.values() for vm in on_it)
             if host is None
             else iter(self.on_host[host])
         )
-        yield from (vm for vm in found if vm is not same)
+        yield from (vm for vm in vms_there if vm is not same)
 
     def _fits(self, vm: Vm, chosen: tuple[Vm, ...]) -> bool:
         role = self.roles[len(chosen)]
@@ -352,12 +355,12 @@ def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
         where.setdefault(on, []).append(mate.name)
         within = "be in the scope of" if same_scope else "be in another scope than"
         where.setdefault(within, []).append(mate.name)
-    words = [_NEEDS[need].must for need in role.needs]
-    words += [f"{how} {listed(mates)}" for how, mates in where.items()]
-    said = "no VM can be"
+    needs = [_NEEDS[need].must for need in role.needs]
+    needs += [f"{how} {listed(mates)}" for how, mates in where.items()]
+    subject = "no VM can be"
     if place < len(search.names):
-        said = f"VM {search.names[place]} cannot be"
-    must = f", which must {listed(words)}" if words else ""
+        subject = f"VM {search.names[place]} cannot be"
+    must = f", which must {listed(needs)}" if needs else ""
     vms = search.fleet.vms.values()
     lacking = [
         _NEEDS[need].key
@@ -366,7 +369,7 @@ def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
     ]
     ways = f"Give a VM {listed(lacking)}, or remove" if lacking else "Remove"
     return RefusedError(
-        f"{scenario.name} cannot be played on this fleet: {said} {role.vm.name}{must}",
+        f"{scenario.name} cannot be played on this fleet: {subject} {role.vm.name}{must}",
         hint=f"{ways} the fleet. Run `forewarn simulate --show {scenario.name}` to see "
         "what the scenario needs.",
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
-from forewarn.sim.journal import Journal, Seen
+from forewarn.sim.journal import Journal, JournalEntry
 from forewarn.sim.sim_server import SimServer
 
 NOTED_MAX = 10_000
@@ -43,7 +43,7 @@ class ClientActions:
     """Times when it received its genuine document, in order. Repetitions over the same
     connection may be stored only once."""
     approvals: deque[Approval] = field(default_factory=lambda: deque(maxlen=NOTED_MAX))
-    turned_away: Seen | None = None
+    turned_away: JournalEntry | None = None
     """The last request that was answered without events or an approval."""
 
 
@@ -56,8 +56,8 @@ class ClientLog:
         self._journal = stage.journal
         self._since = since
         self._actions: dict[str, ClientActions] = defaultdict(ClientActions)
-        for seen in self._journal.find(from_time=since):
-            self._note(seen)
+        for entry in self._journal.find(from_time=since):
+            self._note(entry)
         self._journal.on_seen.append(self._note)
 
     def close(self) -> None:
@@ -82,21 +82,21 @@ class ClientLog:
         """Return the VMs whose programs asked for their events and got an answer."""
         return sorted(vm for vm in self._journal.vms if self.has_asked(vm))
 
-    def _note(self, seen: Seen) -> None:
-        if not seen.vm:
+    def _note(self, entry: JournalEntry) -> None:
+        if not entry.vm:
             return
-        actions = self._actions[seen.vm]
-        if seen.is_answered_poll:
-            actions.asked_first = actions.asked_first or seen.at
-            actions.asked_last = max(actions.asked_last, seen.at)
-            if was_given(seen):
-                actions.polls.append(seen.at)
-        elif seen.took_effect:
+        actions = self._actions[entry.vm]
+        if entry.is_answered_poll:
+            actions.asked_first = actions.asked_first or entry.at
+            actions.asked_last = max(actions.asked_last, entry.at)
+            if was_given(entry):
+                actions.polls.append(entry.at)
+        elif entry.took_effect:
             actions.approvals += [
-                self._approval(each, seen.at) for each in seen.approved
+                self._approval(each, entry.at) for each in entry.approved
             ]
         else:
-            actions.turned_away = seen
+            actions.turned_away = entry
 
     def _approval(self, event_id: str, at: Micros) -> Approval:
         event = self._stage.engine.read(lambda reader: reader.get(Event, event_id))
@@ -119,20 +119,20 @@ class Witness:
 
     def polls(self, vm: str, *, since: Micros) -> Sequence[Micros]:
         """Return the times when the VM received its genuine document, in order."""
-        found = self._journal.find(vm=vm, method="GET", from_time=since)
-        return [seen.at for seen in found if was_given(seen)]
+        entries = self._journal.find(vm=vm, method="GET", from_time=since)
+        return [entry.at for entry in entries if was_given(entry)]
 
     def deviations(self, vm: str, *, since: Micros) -> Sequence[str]:
         """Return the deviations of a VM; empty: of any VM."""
         return [
-            f"{seen.vm or seen.address}: {each}"
-            for seen in self._journal.find(
+            f"{entry.vm or entry.address}: {each}"
+            for entry in self._journal.find(
                 vm=vm or None, from_time=since, deviating=True
             )
-            for each in seen.deviations
+            for each in entry.deviations
         ]
 
 
-def was_given(seen: Seen) -> bool:
+def was_given(entry: JournalEntry) -> bool:
     """Return whether a VM received its genuine document."""
-    return seen.is_answered_poll and seen.fault.partition(" ")[0] in _HARMLESS
+    return entry.is_answered_poll and entry.fault.partition(" ")[0] in _HARMLESS

@@ -154,14 +154,14 @@ def _asks(facts: Facts) -> Verdict | None:
 
 def turned_away(actions: ClientActions) -> str:
     """Describe the last request that was not answered with events; empty: none."""
-    seen = actions.turned_away
-    if seen is None:
+    entry = actions.turned_away
+    if entry is None:
         return ""
-    got = f"got {seen.status}" if seen.status else "got no answer"
-    fault = f" (fault: {seen.fault})" if seen.fault else ""
+    got = f"got {entry.status}" if entry.status else "got no answer"
+    fault = f" (fault: {entry.fault})" if entry.fault else ""
     return (
-        f"its last request, {seen.method} {seen.target} "
-        f"at {format_to_the_millisecond(seen.at)}, {got}{fault}"
+        f"its last request, {entry.method} {entry.target} "
+        f"at {format_to_the_millisecond(entry.at)}, {got}{fault}"
     )
 
 
@@ -224,7 +224,7 @@ def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
     not change the event. A new approval may start the event before the request is in the
     journal.
     """
-    found = [
+    approvals = [
         (each.at, resource.vm)
         for resource in event.resources
         for each in facts.actions_of(resource.vm).approvals
@@ -233,8 +233,8 @@ def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
     by_vm = event.approver is not None and event.approver.kind is ActorKind.VM
     is_early = event.approved_at <= event.not_before
     if by_vm and is_early and event.names(event.approved_by):
-        found.append((event.approved_at, event.approved_by))
-    return min(found, default=None)
+        approvals.append((event.approved_at, event.approved_by))
+    return min(approvals, default=None)
 
 
 def _unapproved(facts: Facts, named: Named) -> str:

@@ -36,8 +36,8 @@ from forewarn.wording import operators
 
 def telling(step: Step) -> str:
     """Return a step as text: `maintain h0 (freeze), called e1`."""
-    told = _told(step.act)
-    return f"{told}, called {step.name}" if step.name else told
+    text = _told(step.act)
+    return f"{text}, called {step.name}" if step.name else text
 
 
 def _told(act: Act) -> str:
@@ -68,17 +68,17 @@ _FOR_VMS = {
 
 
 def _told_of_expectation(wanted: Expectation) -> str:
-    what: list[str] = ["expect", *([wanted.event] if wanted.event else [])]
-    what.append(wanted.wanted.value.replace("_", " "))
+    parts: list[str] = ["expect", *([wanted.event] if wanted.event else [])]
+    parts.append(wanted.wanted.value.replace("_", " "))
     if wanted.phase:
-        what.append(wanted.phase.value)
+        parts.append(wanted.phase.value)
     if wanted.vms:
-        what.append(", ".join(wanted.vms))
+        parts.append(", ".join(wanted.vms))
     if wanted.status:
-        what.append(f"as {wanted.status.value}")
+        parts.append(f"as {wanted.status.value}")
     if wanted.within:
-        what.append(f"within {describe_duration(wanted.within)}")
-    return " ".join(what)
+        parts.append(f"within {describe_duration(wanted.within)}")
+    return " ".join(parts)
 
 
 def why_at_once(event: Event, name: str) -> str:
@@ -94,9 +94,9 @@ def why_at_once(event: Event, name: str) -> str:
     }.get(event.approver, "")
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number with a noun: `1 failure`, `2 failures`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _told_of_others(act: MoveOn | Cancel | Approve | See | Jump | SetFaults) -> str:
@@ -121,14 +121,16 @@ def unfinished(
     reader: Reader, operations: Iterable[Operation], *, now: Micros
 ) -> list[str]:
     """Return a sentence for each operation that has not ended."""
-    found: list[str] = []
+    sentences: list[str] = []
     for operation in filter(_goes_on, operations):
         why = "; ".join(
             explanations.of_operation(reader, operation, now=now)["blocked_by"]
         )
         stands = f"is {operation.state.value}"
-        found.append(f"{operators.task(operation)} {stands}{f': {why}' if why else ''}")
-    return found
+        sentences.append(
+            f"{operators.task(operation)} {stands}{f': {why}' if why else ''}"
+        )
+    return sentences
 
 
 def hindered(reader: Reader, operations: Iterable[Operation], *, now: Micros) -> str:

@@ -167,20 +167,20 @@ class StepExecutor:
     # The steps
 
     def _request(self, name: str) -> str:
-        found = self._requests.get(name)
-        if found is None:
+        request_id = self._requests.get(name)
+        if request_id is None:
             raise RefusedError(f"{name} was not created")
-        return found
+        return request_id
 
     def _decide(self, decide: Callable[[Work], object]) -> object:
-        made = self._engine.order(decide, actor=ACTOR, reason=self._reason)
+        outcome = self._engine.order(decide, actor=ACTOR, reason=self._reason)
         self._stage.wake()
-        return made
+        return outcome
 
     def _order(self, order: Order) -> str:
         """Make a request; return its ID, or "" if there is none."""
-        made = self._decide(deciding(order, self.notice))
-        return made if isinstance(made, str) else ""
+        outcome = self._decide(deciding(order, self.notice))
+        return outcome if isinstance(outcome, str) else ""
 
     def _move(self, act: MoveOn) -> None:
         for operation in self.operations(act.event):

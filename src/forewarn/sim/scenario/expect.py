@@ -44,7 +44,7 @@ class Facts:
     reader: Reader
     witness: Witness
     is_over: bool
-    """Whether the time is over, so that the expectation must be decided."""
+    """Whether the time has elapsed, so that the expectation must be decided."""
 
 
 def judge(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -80,9 +80,11 @@ def _approved_by(wanted: Expectation, facts: Facts) -> Verdict | None:
     others = [event for event in facts.events if event.is_approved]
     names = listed(missing)
     if others and not waiting:
-        told = _who_approved(wanted.event, others)
+        approver = _who_approved(wanted.event, others)
         by_vms = all(map(_by_a_vm, others))
-        return bad(f"{told}; expected {names if by_vms else f'an approval by {names}'}")
+        return bad(
+            f"{approver}; expected {names if by_vms else f'an approval by {names}'}"
+        )
     return bad(_unapproved(names, wanted, facts.events))
 
 
@@ -94,8 +96,10 @@ def _not_approved(wanted: Expectation, facts: Facts) -> Verdict | None:
         and (event.approved_by in wanted.vms if wanted.vms else _by_a_vm(event))
     ]
     if wrong:
-        told = _who_approved(wanted.event, wrong)
-        return bad(f"{told}; expected {'that it would not' if wanted.vms else 'none'}")
+        approver = _who_approved(wanted.event, wrong)
+        return bad(
+            f"{approver}; expected {'that it would not' if wanted.vms else 'none'}"
+        )
     if any(event.awaits_approval for event in facts.events) and not facts.is_over:
         return None
     who = (
@@ -153,13 +157,13 @@ def _polled_by(wanted: Expectation, facts: Facts) -> Verdict | None:
 
 
 def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
-    what = f"{wanted.event} {wanted.status.value}" if wanted.status else wanted.event
+    subject = f"{wanted.event} {wanted.status.value}" if wanted.status else wanted.event
     parts: list[str] = []
     may_come = True
     for vm in wanted.vms:
-        seen = _first_sight(vm, wanted, facts)
-        if seen is not None:
-            parts.append(f"{vm} saw {what} after {length(seen)}")
+        seen_at = _first_sight(vm, wanted, facts)
+        if seen_at is not None:
+            parts.append(f"{vm} saw {subject} after {length(seen_at)}")
         else:
             may_come = may_come and _may_be_seen(wanted, facts)
     if len(parts) == len(wanted.vms):
@@ -168,7 +172,7 @@ def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
         return None
     missing = [vm for vm in wanted.vms if _first_sight(vm, wanted, facts) is None]
     why = _within(wanted) if facts.is_over else "while it was shown"
-    return bad(f"{listed(missing)} did not see {what} {why}")
+    return bad(f"{listed(missing)} did not see {subject} {why}")
 
 
 def _first_sight(vm: str, wanted: Expectation, facts: Facts) -> Micros | None:
@@ -198,14 +202,14 @@ def _shown_from_to(event: Event, status: EventStatus | None) -> tuple[Micros, Mi
 
 
 def _no_deviation(wanted: Expectation, facts: Facts) -> Verdict | None:
-    found = [
+    deviations_found = [
         sentence
         for vm in wanted.vms or ("",)
         for sentence in facts.witness.deviations(vm, since=facts.start)
     ]
-    if found:
-        number = counted(len(found), "deviation")
-        return bad(f"{number} from the protocol: {found[0]}")
+    if deviations_found:
+        number = counted(len(deviations_found), "deviation")
+        return bad(f"{number} from the protocol: {deviations_found[0]}")
     return good("no deviation from the protocol was seen") if facts.is_over else None
 
 

@@ -44,12 +44,12 @@ def usual_text(fleet: Fleet, *, vms: int | None = None) -> str:
 
 
 def _read_fleet_of(
-    tables: Tables, found: Mapping[str, Any], *, text: str, folder: Path | None
+    tables: Tables, members: Mapping[str, Any], *, text: str, directory: Path | None
 ) -> Fleet:
     """Return the fleet from the valid keys of `[fleet]`; `text` is the whole file."""
-    own = {kind: found[kind] for kind in fleets.KINDS if kind in found}
-    usual = "vms" if found.get("vms") or found.get("together") else ""
-    ways = [way for way in (usual, "file" if "file" in found else "", *own) if way]
+    own = {kind: members[kind] for kind in fleets.KINDS if kind in members}
+    usual = "vms" if members.get("vms") or members.get("together") else ""
+    ways = [way for way in (usual, "file" if "file" in members else "", *own) if way]
     if len(ways) > 1 and ways[0] not in own:
         tables.blame(
             f"fleet.{ways[1]}",
@@ -60,15 +60,15 @@ def _read_fleet_of(
         if own:
             read_fleet(text, name=tables.file, within="fleet", tables=own)
             return Fleet(text=fleets.write_tables(own))
-        if "file" in found:
-            beside = _beside(found["file"], folder)
-            read_fleet(beside, name=found["file"])
+        if "file" in members:
+            beside = _beside(members["file"], directory)
+            read_fleet(beside, name=members["file"])
             return Fleet(text=beside)
     except FleetFileError as error:
         tables.problems += error.problems
     except ValueError as error:
         tables.blame("fleet.file", str(error))
-    return Fleet(vms=found.get("vms"), together=found.get("together", False))
+    return Fleet(vms=members.get("vms"), together=members.get("together", False))
 
 
 def wanted_fleet(fleet: Fleet) -> WantedFleet:
@@ -76,12 +76,12 @@ def wanted_fleet(fleet: Fleet) -> WantedFleet:
     return read_fleet(usual_text(fleet), name="fleet")
 
 
-def _beside(named: str, folder: Path | None) -> str:
+def _beside(named: str, directory: Path | None) -> str:
     """Return the text of a file; raises ValueError with a message."""
-    if folder is None:
+    if directory is None:
         raise ValueError("this scenario has no directory with a fleet file")
     try:
-        return read_file(folder / named, most=FLEET_BYTES_MAX, pipes=False).decode(
+        return read_file(directory / named, most=FLEET_BYTES_MAX, pipes=False).decode(
             "utf-8-sig"
         )
     except OSError as error:
@@ -156,7 +156,7 @@ _ROOT: Mapping[str, Option] = {
         form=Forms.TABLE,
         keys={
             **{short: OPTIONS[name] for short, name in SETTINGS.items()},
-            "speed": Option(form=Form(told="", read=_elsewhere)),
+            "speed": Option(form=Form(expected="", read=_elsewhere)),
         },
     ),
     "client": Option(form=Forms.TABLES, keys=_CLIENT, most=CLIENTS_MAX),
@@ -175,24 +175,26 @@ def load_scenario(file: Path) -> Scenario:
         text = read_file(file, most=SCENARIO_BYTES_MAX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError([unreadable(error, file=str(file))]) from error
-    return read_scenario(text, file=str(file), folder=file.parent)
+    return read_scenario(text, file=str(file), directory=file.parent)
 
 
-def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenario:
+def read_scenario(text: str, *, file: str, directory: Path | None = None) -> Scenario:
     """Read the scenario in `text`; `file` is its name for messages.
 
-    `folder` is the directory of the fleet file that it may name. Raises ScenarioError with
+    `directory` is the directory of the fleet file that it may name. Raises ScenarioError with
     all problems.
     """
     tables = Tables(file)
-    found = tables.parse(text)
-    if found is None:
+    members = tables.parse(text)
+    if members is None:
         raise ScenarioError(tables.problems)
-    root = tables.take("", found, _ROOT)
-    told = [each for each in tables.problems if not each.key.startswith("fleet")]
-    fleet = _read_fleet_of(tables, root.get("fleet", {}), text=text, folder=folder)
+    root = tables.take("", members, _ROOT)
+    others = [each for each in tables.problems if not each.key.startswith("fleet")]
+    fleet = _read_fleet_of(
+        tables, root.get("fleet", {}), text=text, directory=directory
+    )
     known = steps.Known()
-    if len(tables.problems) == len(told):
+    if len(tables.problems) == len(others):
         wanted = wanted_fleet(fleet)
         known.names = {"vm": wanted.vms.keys(), "host": wanted.hosts.keys()}
     scenario = Scenario(
@@ -218,16 +220,16 @@ def _clients(
     tables: Tables, entries: Sequence[Mapping[str, Any]], known: steps.Known
 ) -> tuple[Client, ...]:
     """Return the clients from the valid keys of each table, and report problems."""
-    found: list[Client] = []
+    clients: list[Client] = []
     for number, entry in enumerate(entries, start=1):
         where = f"client.{number}"
         vm = entry.get("vm", "")
         if vm and vm != OTHERS:
             known.check(tables, f"{where}.vm", (vm,), "vm")
-        if vm and vm in {other.vm for other in found}:
+        if vm and vm in {other.vm for other in clients}:
             tables.blame(f"{where}.vm", f"there is already a client of {vm}")
         sees = entry.get(Demand.SEES.value)
-        found.append(
+        clients.append(
             Client(
                 vm=vm,
                 line=tables.line(where),
@@ -238,4 +240,4 @@ def _clients(
                 comes_back=entry.get(Demand.COMES_BACK.value, 0),
             )
         )
-    return tuple(found)
+    return tuple(clients)

@@ -85,7 +85,7 @@ class ClientJudge:
             for demand in demands.demanded(client, expected)
         ]
 
-    def look(self, events: Sequence[Named]) -> list[Finding]:
+    def check(self, events: Sequence[Named]) -> list[Finding]:
         """Return the findings that are already decided, for the events so far."""
         return self._decide(events, is_over=False)
 
@@ -165,7 +165,7 @@ class ClientJudge:
         return not any(self._log.has_asked(client.vm) for client in self._named(events))
 
     def _decide(self, events: Sequence[Named], *, is_over: bool) -> list[Finding]:
-        found: list[Finding] = []
+        findings_: list[Finding] = []
         still_open: list[tuple[Client, Demand]] = []
         for client, demand in self._open:
             verdict = demands.judge(
@@ -174,11 +174,11 @@ class ClientJudge:
             if verdict is None:
                 still_open.append((client, demand))
                 continue
-            found.append(
+            findings_.append(
                 verdict.about(demands.text_of(demand, client), line=client.line)
             )
         self._open = still_open
-        return found
+        return findings_
 
     def _facts(
         self, client: Client, events: Sequence[Named], *, is_over: bool
@@ -243,8 +243,8 @@ class ClientJudge:
         return verdict.about(demands.text_of(Demand.ASKS, client), line=client.line)
 
     def _turned_away(self, vm: str) -> str:
-        found = demands.turned_away(self._log.of(vm))
-        return f": {found}" if found else ""
+        reason = demands.turned_away(self._log.of(vm))
+        return f": {reason}" if reason else ""
 
     def _where(self, vm: str) -> str:
         address = self._addresses.get(vm)

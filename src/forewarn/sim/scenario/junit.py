@@ -68,9 +68,9 @@ def _suite(root: ET.Element, result: Result) -> None:
                 ET.SubElement(case, "skipped", message=sentence)
             case Outcome.FAILED | Outcome.ERROR as outcome:
                 kind = "error" if outcome is Outcome.ERROR else "failure"
-                what = ET.SubElement(case, kind, message=sentence)
+                element = ET.SubElement(case, kind, message=sentence)
                 place = f"{result.scenario.file}:{finding.line}: " * bool(finding.line)
-                what.text = place + sentence
+                element.text = place + sentence
 
 
 def _cases(result: Result) -> Sequence[Finding]:

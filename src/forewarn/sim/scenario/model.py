@@ -350,11 +350,13 @@ class Verdict:
     outcome: Outcome
     sentence: str
 
-    def about(self, what: str, *, line: int = 0, is_of_client: bool = True) -> Finding:
+    def about(
+        self, subject: str, *, line: int = 0, is_of_client: bool = True
+    ) -> Finding:
         """Return a finding about `what`, at a line of the file."""
         return Finding(
             line=line,
-            what=what,
+            what=subject,
             outcome=self.outcome,
             sentence=self.sentence,
             is_of_client=is_of_client,

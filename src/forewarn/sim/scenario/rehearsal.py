@@ -88,9 +88,9 @@ def _part(scenario: Scenario) -> Scenario | None:
 
     beside = [name for name in tables["host"] if name not in play]
     beside.sort(key=lambda name: (-room(name), used[name]))
-    kept = {*play, *beside[:HOSTS_BESIDE]}
-    tables["host"] = {n: host for n, host in tables["host"].items() if n in kept}
-    tables["vm"] = {n: vm for n, vm in tables["vm"].items() if vm["host"] in kept}
+    names_kept = {*play, *beside[:HOSTS_BESIDE]}
+    tables["host"] = {n: host for n, host in tables["host"].items() if n in names_kept}
+    tables["vm"] = {n: vm for n, vm in tables["vm"].items() if vm["host"] in names_kept}
     scopes = {vm.get("scope") for vm in tables["vm"].values()}
     tables["scope"] = {n: s for n, s in tables["scope"].items() if n in scopes}
     return replace(scenario, fleet=Fleet(text=fleets.write(tables)))
@@ -170,7 +170,7 @@ class _Listener:
         self._asked_at = self._began
         self._shown = ShownEvents()
         self.moments: list[Moment] = []
-        stage.on_publish = lambda _publication: self._look()
+        stage.on_publish = lambda _publication: self._record_events()
 
     def next_at(self) -> Micros:
         return self._asked_at + ASKS_EVERY
@@ -192,14 +192,14 @@ class _Listener:
                     self._note(f"{vm.name} asks again, incarnation {view.incarnation}")
                 silent.discard(vm.view)
 
-    def _look(self) -> None:
+    def _record_events(self) -> None:
         for event in self._world.read(self._shown.changed):
             ended = "removed" if event.started_at else "removed before it started"
             gone = f"{event.event_type.value} of {_named(event)} is {ended}"
             self._note(_told(event) if event.is_live else gone)
 
-    def _note(self, what: str) -> None:
-        self.moments.append(Moment(at=self._world.now - self._began, what=what))
+    def _note(self, text: str) -> None:
+        self.moments.append(Moment(at=self._world.now - self._began, what=text))
 
 
 def _told(event: Event) -> str:

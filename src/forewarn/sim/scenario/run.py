@@ -135,15 +135,15 @@ class Runner:
         """Return the findings so far, of all scenarios of this runner."""
         return [finding for run in self._runs for finding in run.findings]
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Judge the demands on clients that can be decided now."""
         for run in self._runs:
-            run.look()
+            run.check()
 
     @property
     def undecided(self) -> Sequence[str]:
         """Return the undecided demands on clients, of all scenarios of this runner."""
-        return [what for run in self._runs for what in run.undecided()]
+        return [sentence for run in self._runs for sentence in run.undecided()]
 
     def waits_for(self) -> Sequence[str]:
         """Return what all scenarios of this runner wait for, as text.
@@ -156,9 +156,11 @@ class Runner:
             missing = f"a client that asks for the events of {needed}"
             clients += [missing if w == NO_CLIENT else w for w in run.undecided()]
         engine = self._stage.engine
-        made = [each for run in self._runs for each in run.executor.all_operations()]
+        operations = [
+            each for run in self._runs for each in run.executor.all_operations()
+        ]
         work = engine.read(
-            lambda reader: describe.unfinished(reader, made, now=engine.now)
+            lambda reader: describe.unfinished(reader, operations, now=engine.now)
         )
         return [*clients, *work]
 
@@ -385,11 +387,11 @@ class _Run:
             self.executor.named_events(), now=self.executor.now
         )
         await self._time.pass_until(target, closely=closely)
-        self.look()
+        self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Judge the demands on clients that can be decided now."""
-        for finding in self._judge.look(self.executor.named_events()):
+        for finding in self._judge.check(self.executor.named_events()):
             self.found(finding)
 
     def undecided(self) -> Sequence[str]:
@@ -477,7 +479,9 @@ def summary(result: Result) -> str:
         return (
             f"{name}: NOT JUDGED, because nothing was expected of a client, in {took}"
         )
-    met = sum(each.passed for each in result.findings)
+    passed = sum(each.passed for each in result.findings)
     left = sum(each.outcome is Outcome.SKIPPED for each in result.findings)
-    told = f"{describe.counted(met, 'expectation')} met" if met else "a client asked"
-    return f"{name}: {told}{f', {left} not judged' if left else ''}, in {took}"
+    text = (
+        f"{describe.counted(passed, 'expectation')} met" if passed else "a client asked"
+    )
+    return f"{name}: {text}{f', {left} not judged' if left else ''}, in {took}"

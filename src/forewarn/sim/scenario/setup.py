@@ -84,23 +84,23 @@ def setup_for(
     fleet = file.usual_text(first.fleet, vms=number or None)
     settings: dict[str, str] = {}
     for scenario in scenarios:
-        what = ""
+        difference = ""
         if file.usual_text(scenario.fleet, vms=number or None) != fleet:
-            what = "another fleet"
+            difference = "another fleet"
         elif speed is None and wanted_speed(scenario) != wanted_speed(first):
-            what = "another speed"
+            difference = "another speed"
         for name, value in scenario.settings.items():
             other = settings.setdefault(name, value)
             settings[name] = shorter = _shorter(value, other)
             if not shorter:
-                what = f"another {name}"
-        if what:
+                difference = f"another {name}"
+        if difference:
             hint = "Run them one after the other"
-            if what == "another speed":
+            if difference == "another speed":
                 hint += ", or use --speed"
             raise RefusedError(
                 f"{scenario.name} cannot run at the same time as {first.name}: "
-                f"it needs {what}",
+                f"it needs {difference}",
                 hint=f"{hint}.",
             )
     speed = speed or wanted_speed(first) or usual_speed or 1.0

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from forewarn.instants import Micros
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner
 from forewarn.sim.scenario.time import CLOSELY, Time
@@ -117,8 +117,8 @@ class Stepped:
         at = at if due is None else min(at, due)
         self._stage.turn(max(at - now, 0))
 
-    def _see(self, seen: Seen) -> None:
-        if seen.is_answered_poll:
+    def _see(self, entry: JournalEntry) -> None:
+        if entry.is_answered_poll:
             # The client gets its answer first, and sees the start at its next poll.
             asyncio.get_running_loop().call_soon(self._begin_if_asked)
 

@@ -203,17 +203,17 @@ class Known:
     """The names of the steps so far that create events."""
 
     def check(
-        self, tables: Tables, key: str, found: Sequence[str], *kinds: str
+        self, tables: Tables, key: str, names: Sequence[str], *kinds: str
     ) -> None:
         """Report names that are not in the fleet."""
         if self.names is None:
             return
         known = {name for kind in kinds for name in self.names[kind]}
-        for name in found:
+        for name in names:
             if name not in known:
                 meant = did_you_mean(name, sorted(known))
-                what = " or ".join(kinds)
-                tables.blame(key, f"{what} {quoted(name)} does not exist{meant}")
+                kinds_text = " or ".join(kinds)
+                tables.blame(key, f"{kinds_text} {quoted(name)} does not exist{meant}")
 
 
 def read(
@@ -237,19 +237,19 @@ class _StepReader:
 
     def read(self, entry: Mapping[str, Any]) -> Step | None:
         """Return the step, or None if it has a problem."""
-        told = len(self._tables.problems)
-        found = [key for key in ACTS if key in entry]
-        if len(found) != 1:
-            self._blame_acts(found, entry)
+        problems_before = len(self._tables.problems)
+        verbs = [key for key in ACTS if key in entry]
+        if len(verbs) != 1:
+            self._blame_acts(verbs, entry)
             return None
-        [verb] = found
+        [verb] = verbs
         own = self._take("", entry, {**ACTS[verb], **COMMON}, verb)
         if "at" in entry and "after" in entry:
             self._blame("after", "a step has either `at` or `after`")
         act = self._act(verb, own)
         makes_events = act.fails if isinstance(act, See) else verb in _MAKES_EVENTS
         name = self._name(verb, own.get("as", ""), makes_events=makes_events)
-        if len(self._tables.problems) > told or act is None:
+        if len(self._tables.problems) > problems_before or act is None:
             return None
         return Step(
             line=self._tables.line(self._where),
@@ -265,21 +265,21 @@ class _StepReader:
         inner: str,
         table: Mapping[str, Any],
         keys: Mapping[str, Option],
-        what: str,
+        verb: str,
     ) -> dict[str, Any]:
         """Return the valid values, and report unknown names."""
         where = f"{self._where}.{inner}" if inner else self._where
-        found = self._tables.take(where, table, keys, of=f" for `{what}`")
+        members = self._tables.take(where, table, keys, of=f" for `{verb}`")
         events = self._known.events
         for key, option in keys.items():
-            value = found.get(key)
+            value = members.get(key)
             if option.form is Forms.EVENT and key not in table:
                 if not events:
                     self._tables.blame(
                         f"{where}.{key}",
                         "is missing: no earlier step has created an event",
                     )
-                found[key] = events[-1] if events else ""
+                members[key] = events[-1] if events else ""
             elif option.form is Forms.EVENT and value and value not in events:
                 so_far = f"; earlier events are {listed(events)}" if events else ""
                 self._tables.blame(
@@ -288,15 +288,15 @@ class _StepReader:
                 )
             elif value and (kinds := _NAMED.get(option.form)):
                 self._known.check(self._tables, f"{where}.{key}", value, *kinds)
-        return found
+        return members
 
     def _blame(self, key: str, message: str) -> None:
         self._tables.blame(f"{self._where}.{key}" if key else self._where, message)
 
-    def _blame_acts(self, found: list[str], entry: Mapping[str, Any]) -> None:
-        if found:
-            both = " and ".join(quoted(key) for key in found[:2])
-            self._blame(found[1], f"a step must have one action; this one has {both}")
+    def _blame_acts(self, verbs: list[str], entry: Mapping[str, Any]) -> None:
+        if verbs:
+            both = " and ".join(quoted(key) for key in verbs[:2])
+            self._blame(verbs[1], f"a step must have one action; this one has {both}")
             return
         strange = [key for key in entry if key not in COMMON]
         for key in strange:
@@ -304,15 +304,15 @@ class _StepReader:
         if not strange:
             self._blame("", f"has no action; actions are {', '.join(ACTS)}")
 
-    def _name(self, verb: str, given: str, *, makes_events: bool) -> str:
+    def _name(self, verb: str, name_given: str, *, makes_events: bool) -> str:
         """Return the name of the events that a step creates; empty if it creates none."""
         if not makes_events:
-            if given:
+            if name_given:
                 self._blame("as", f"a step `{verb}` creates no event to name")
             return ""
         events = self._known.events
         numbered = (f"e{number}" for number in count(len(events) + 1))
-        name = given or next(each for each in numbered if each not in events)
+        name = name_given or next(each for each in numbered if each not in events)
         if name in events:
             self._blame("as", f"there is already an event {quoted(name)}")
         events.append(name)
@@ -408,16 +408,16 @@ class _StepReader:
         )
 
     def _expect(self, table: Mapping[str, Any]) -> Expect | None:
-        found = [wanted for wanted in Wanted if wanted.value in table]
-        if len(found) != 1:
-            told = len(self._tables.problems)
+        kinds = [wanted for wanted in Wanted if wanted.value in table]
+        if len(kinds) != 1:
+            problems_before = len(self._tables.problems)
             self._tables.take(f"{self._where}.expect", table, {**_ANY_EXPECT})
-            if len(self._tables.problems) == told or found:
+            if len(self._tables.problems) == problems_before or kinds:
                 known = ", ".join(wanted.value for wanted in Wanted)
-                key = f"expect.{found[1].value}" if found else "expect"
+                key = f"expect.{kinds[1].value}" if kinds else "expect"
                 self._blame(key, f"must have exactly one of {known}")
             return None
-        [wanted] = found
+        [wanted] = kinds
         own = self._take("expect", table, _EXPECT[wanted], wanted.value)
         value: Any = own.get(wanted.value)
         return Expect(

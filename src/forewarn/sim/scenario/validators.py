@@ -26,17 +26,17 @@ once a second has many chances."""
 
 
 def _name(option: Option, value: object) -> str:
-    found = forms.line(option, value)
-    if len(found.split()) != 1 or found != found.strip():
-        raise ValueError(f"{quoted(found)} is not one word")
-    return found
+    name = forms.line(option, value)
+    if len(name.split()) != 1 or name != name.strip():
+        raise ValueError(f"{quoted(name)} is not one word")
+    return name
 
 
 def _names(option: Option, value: object) -> tuple[str, ...]:
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not found:
-        raise ValueError(f"must be {option.form.told}")
-    listed = tuple(_name(option, each) for each in cast("list[object]", found))
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names:
+        raise ValueError(f"must be {option.form.expected}")
+    listed = tuple(_name(option, each) for each in cast("list[object]", names))
     if len(listed) > option.most:
         raise ValueError(
             "takes only one name"
@@ -62,10 +62,10 @@ def _delay(_option: Option, value: object) -> Micros:
 def _seconds(option: Option, value: object) -> int:
     if type(value) is int and value == DURATION_UNKNOWN:
         return DURATION_UNKNOWN
-    found = cast("Micros", forms.duration(option, value))
-    if found % SECOND:
+    duration = cast("Micros", forms.duration(option, value))
+    if duration % SECOND:
         raise ValueError("must be whole seconds")
-    return found // SECOND
+    return duration // SECOND
 
 
 def _yes(_option: Option, value: object) -> bool:
@@ -79,9 +79,9 @@ def _yes_or_duration(option: Option, value: object) -> Micros | None:
         return COMES_BACK
     if not isinstance(value, str):
         raise ValueError('must be true, or a duration such as "30s"')  # noqa: TRY004
-    if not (found := forms.duration(option, value)):
+    if not (duration := forms.duration(option, value)):
         raise ValueError("must be longer than 0")
-    return found
+    return duration
 
 
 def _faults(option: Option, value: object) -> str:
@@ -102,7 +102,7 @@ def _aliases(option: Option, value: object) -> tuple[Alias, ...]:
         is_table = isinstance(each, dict)
         table = cast("dict[str, Any]", each if is_table else {"name": each})
         if "name" not in table or table.keys() - {"name", "speed"}:
-            raise ValueError("an alias is a text, or a table of `name` and `speed`")
+            raise ValueError("an alias is a string, or a table of `name` and `speed`")
         speed = table.get("speed")
         aliases.append(
             Alias(
@@ -123,22 +123,22 @@ _NAMES = 'a name or a list of names such as ["web_0"]'
 class Forms(forms.Forms):
     """The forms of a scenario file."""
 
-    ANY = Form(told="anything", read=lambda _option, value: value)
+    ANY = Form(expected="anything", read=lambda _option, value: value)
     """Any value; another reader checks it."""
-    NAME = Form(told="one word", read=_name)
-    EVENT = Form(told="the name of an event", read=_name)
-    VMS = Form(told=_NAMES, read=_names, metavar="vm")
-    HOSTS = Form(told=_NAMES, read=_names, metavar="host")
-    TARGETS = Form(told=_NAMES, read=_names, metavar="host or vm")
-    SCOPES = Form(told=_NAMES, read=_names, metavar="scope")
-    LINES = Form(told="a text or a list of texts", read=_lines)
-    ALL_OR_VMS = Form(told=_NAMES, read=_all_or_names, metavar="vm")
-    DELAY = Form(told="a time from now on", read=_delay)
-    SECONDS = Form(told="whole seconds", read=_seconds)
-    YES = Form(told="true", read=_yes)
-    YES_OR_DURATION = Form(told="true, or a duration", read=_yes_or_duration)
-    FAULTS = Form(told="faults", read=_faults)
-    ALIASES = Form(told="a list of names", read=_aliases)
+    NAME = Form(expected="one word", read=_name)
+    EVENT = Form(expected="the name of an event", read=_name)
+    VMS = Form(expected=_NAMES, read=_names, metavar="vm")
+    HOSTS = Form(expected=_NAMES, read=_names, metavar="host")
+    TARGETS = Form(expected=_NAMES, read=_names, metavar="host or vm")
+    SCOPES = Form(expected=_NAMES, read=_names, metavar="scope")
+    LINES = Form(expected="a string or a list of strings", read=_lines)
+    ALL_OR_VMS = Form(expected=_NAMES, read=_all_or_names, metavar="vm")
+    DELAY = Form(expected="a time from now on", read=_delay)
+    SECONDS = Form(expected="whole seconds", read=_seconds)
+    YES = Form(expected="true", read=_yes)
+    YES_OR_DURATION = Form(expected="true, or a duration", read=_yes_or_duration)
+    FAULTS = Form(expected="faults", read=_faults)
+    ALIASES = Form(expected="a list of names", read=_aliases)
 
 
 VMS = Option(form=Forms.VMS, most=NAMES_MAX)

@@ -25,93 +25,99 @@ IDENTITY = "identity"
 """The Content-Encoding of an uncompressed body."""
 
 
-def _read(seen: Transcript) -> Iterator[Witness]:
-    for exchange in seen.unread:
+def _read(transcript: Transcript) -> Iterator[Witness]:
+    for exchange in transcript.unread:
         if exchange.target == target() and exchange.status != HTTPStatus.NOT_MODIFIED:
             yield against(f"a GET of the document got {exchange.outcome}", exchange)
-    for each in seen.newest:
+    for each in transcript.newest:
         yield Witness(
             saw=f"{each.reads} reads, each with 200",
             exchanges=(each.document.exchange, each.last),
         )
 
 
-def _refusals(seen: Transcript) -> Iterator[Witness]:
-    for exchange in seen.exchanges:
+def _refusals(transcript: Transcript) -> Iterator[Witness]:
+    for exchange in transcript.exchanges:
         if exchange.status < HTTPStatus.BAD_REQUEST or exchange.method == "HEAD":
             continue
-        what = f"{exchange.method} {exchange.target}"
+        request = f"{exchange.method} {exchange.target}"
         try:
             sentence = decode(exchange.payload).get("error")
         except ValueError as error:
-            yield against(f"{what}: {error}: {exchange.outcome}", exchange)
+            yield against(f"{request}: {error}: {exchange.outcome}", exchange)
         else:
             yield judged(
-                f"{what}: {exchange.status}",
+                f"{request}: {exchange.status}",
                 exchange,
                 is_right=isinstance(sentence, str) and bool(sentence),
-                wrong=f"{what}: `error` has no message: {exchange.outcome}",
+                wrong=f"{request}: `error` has no message: {exchange.outcome}",
             )
 
 
-def _content_types(seen: Transcript) -> Iterator[Witness]:
-    for exchange in seen.exchanges:
+def _content_types(transcript: Transcript) -> Iterator[Witness]:
+    for exchange in transcript.exchanges:
         try:
             decode(exchange.payload)
         except ValueError:
             continue
-        said = exchange.header("Content-Type") or ""
-        bare = re.sub(r'[\s"]', "", said).lower()
-        what = f"{exchange.method} {exchange.target}: {exchange.status}"
+        content_type = exchange.header("Content-Type") or ""
+        bare = re.sub(r'[\s"]', "", content_type).lower()
+        answer = f"{exchange.method} {exchange.target}: {exchange.status}"
         yield judged(
-            what,
+            answer,
             exchange,
             is_right=bare == "application/json;charset=utf-8",
-            wrong=f"{what}: expected application/json; charset=utf-8, got {said!r}",
+            wrong=f"{answer}: expected application/json; charset=utf-8, got {content_type!r}",
         )
 
 
-def _as_they_are(seen: Transcript) -> Iterator[Witness]:
-    for exchange in seen.exchanges:
+def _as_they_are(transcript: Transcript) -> Iterator[Witness]:
+    for exchange in transcript.exchanges:
         if exchange.payload:
             coding = exchange.header("Content-Encoding") or IDENTITY
-            what = f"{exchange.method} {exchange.target}: Content-Encoding {coding}"
+            answer = f"{exchange.method} {exchange.target}: Content-Encoding {coding}"
             yield judged(
-                what,
+                answer,
                 exchange,
                 is_right=coding.strip().lower() == IDENTITY,
-                wrong=f"{what}, without Accept-Encoding",
+                wrong=f"{answer}, without Accept-Encoding",
             )
 
 
-def _whole_bodies(seen: Transcript) -> Iterator[Witness]:
-    for exchange in seen.exchanges:
-        what = f"{exchange.method} {exchange.target}"
+def _whole_bodies(transcript: Transcript) -> Iterator[Witness]:
+    for exchange in transcript.exchanges:
+        request = f"{exchange.method} {exchange.target}"
         if exchange.broken and exchange.broken is not How.MALFORMED:
-            yield against(f"{what}: {exchange.failure}", exchange)
+            yield against(f"{request}: {exchange.failure}", exchange)
         elif exchange.payload:
             yield Witness(
-                saw=f"{what}: {len(exchange.payload)} bytes, as announced",
+                saw=f"{request}: {len(exchange.payload)} bytes, as announced",
                 exchanges=(exchange,),
             )
 
 
-def _well_formed(seen: Transcript) -> Iterator[Witness]:
-    for exchange in seen.exchanges:
-        what = f"{exchange.method} {exchange.target}"
+def _well_formed(transcript: Transcript) -> Iterator[Witness]:
+    for exchange in transcript.exchanges:
+        request = f"{exchange.method} {exchange.target}"
         if exchange.broken is How.MALFORMED:
-            yield against(f"{what}: {exchange.failure}", exchange)
+            yield against(f"{request}: {exchange.failure}", exchange)
         elif exchange.answer is not None:
-            yield Witness(saw=f"{what}: {exchange.status}", exchanges=(exchange,))
+            yield Witness(saw=f"{request}: {exchange.status}", exchanges=(exchange,))
 
 
-def _first_answer(seen: Transcript) -> Iterator[Witness]:
-    reads = [each.document.exchange for each in seen.newest[:1]] + seen.unread[:1]
-    reads += [each.document.exchange for each in seen.shown[NEWEST.name][:1]]
+def _first_answer(transcript: Transcript) -> Iterator[Witness]:
+    reads = [
+        each.document.exchange for each in transcript.newest[:1]
+    ] + transcript.unread[:1]
+    reads += [each.document.exchange for each in transcript.shown[NEWEST.name][:1]]
     first = min(reads, key=lambda each: each.number, default=None)
-    if first is None or not seen.newest or first.status == HTTPStatus.TOO_MANY_REQUESTS:
+    if (
+        first is None
+        or not transcript.newest
+        or first.status == HTTPStatus.TOO_MANY_REQUESTS
+    ):
         return
-    shown = seen.newest[0].document.exchange
+    shown = transcript.newest[0].document.exchange
     saw = f"the first request got {first.outcome}"
     if shown is first:
         yield Witness(saw=saw, exchanges=(first,))
@@ -119,37 +125,37 @@ def _first_answer(seen: Transcript) -> Iterator[Witness]:
         yield against(f"{saw}; request {shown.number} got a document", first, shown)
 
 
-def _own_resources(seen: Transcript) -> Iterator[Witness]:
+def _own_resources(transcript: Transcript) -> Iterator[Witness]:
     """Compare compute.name with Resources, which must not have the guest's host name.
 
     Names of other VMs prove nothing, so only a name that resembles compute.name is a
     violation.
     """
 
-    asked = [
+    own_reads = [
         each
-        for each in seen.exchanges
+        for each in transcript.exchanges
         if each.target == INSTANCE_TARGET and each.status == HTTPStatus.OK
     ]
-    if not asked or not seen.name:
+    if not own_reads or not transcript.name:
         return
     named: dict[str, Exchange] = {}
-    for shown in seen.newest:
+    for shown in transcript.newest:
         for event in shown.document.events:
             for name in texts(event.get("Resources")) or []:
                 named.setdefault(name, shown.document.exchange)
-    if seen.name in named:
+    if transcript.name in named:
         yield Witness(
-            saw=f"compute.name and Resources both have {seen.name}",
-            exchanges=(asked[0], named[seen.name]),
+            saw=f"compute.name and Resources both have {transcript.name}",
+            exchanges=(own_reads[0], named[transcript.name]),
         )
         return
     for name, exchange in named.items():
-        if _letters(name) == _letters(seen.name.partition(".")[0]):
+        if _letters(name) == _letters(transcript.name.partition(".")[0]):
             yield against(
-                f"compute.name is {brief(seen.name)}, but Resources has {brief(name)}: "
+                f"compute.name is {brief(transcript.name)}, but Resources has {brief(name)}: "
                 "one VM has two names",
-                asked[0],
+                own_reads[0],
                 exchange,
             )
 
@@ -158,8 +164,8 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name)).casefold()
 
 
-def _empty_answers(seen: Transcript) -> Iterator[Witness]:
-    for event_id, exchanges in seen.approved.items():
+def _empty_answers(transcript: Transcript) -> Iterator[Witness]:
+    for event_id, exchanges in transcript.approved.items():
         for exchange in exchanges:
             yield judged(
                 f"an approval of {event_id}: 200 and no body",
@@ -169,8 +175,8 @@ def _empty_answers(seen: Transcript) -> Iterator[Witness]:
             )
 
 
-def _tags(seen: Transcript) -> Iterator[Witness]:
-    for document in seen.documents:
+def _tags(transcript: Transcript) -> Iterator[Witness]:
+    for document in transcript.documents:
         number, tag = document.incarnation, document.exchange.header("ETag")
         if number is not None:
             yield judged(
@@ -181,11 +187,11 @@ def _tags(seen: Transcript) -> Iterator[Witness]:
             )
 
 
-def _whole(seen: Transcript) -> Iterator[Witness]:
-    for exchange in seen.unread:
+def _whole(transcript: Transcript) -> Iterator[Witness]:
+    for exchange in transcript.unread:
         if exchange.status == HTTPStatus.NOT_MODIFIED:
             yield against("a GET without If-None-Match got 304", exchange)
-    for each in seen.newest:
+    for each in transcript.newest:
         if each.reads > 1:
             yield Witness(
                 saw=f"{each.reads} reads of one document, each complete",
@@ -193,17 +199,17 @@ def _whole(seen: Transcript) -> Iterator[Witness]:
             )
 
 
-def _old_tags(seen: Transcript) -> Iterator[Witness]:
-    for each in seen.tag_reads:
+def _old_tags(transcript: Transcript) -> Iterator[Witness]:
+    for each in transcript.tag_reads:
         tag = each.old.exchange.header("ETag")
-        what = f"If-None-Match: {tag}, the tag of an earlier document"
+        request = f"If-None-Match: {tag}, the tag of an earlier document"
         events = ", ".join(map(describe, each.new.events)) or "no events"
         yield judged(
-            f"{what}: {each.exchange.status}",
+            f"{request}: {each.exchange.status}",
             each.new.exchange,
             each.exchange,
             is_right=each.exchange.status == each.new.exchange.status,
-            wrong=f"{what}: the document has {events}, but the answer is "
+            wrong=f"{request}: the document has {events}, but the answer is "
             f"{each.exchange.outcome}",
         )
 

@@ -68,17 +68,17 @@ def _malformed(inquiry: Inquiry) -> Iterator[Witness]:
 
 
 def _unknown(inquiry: Inquiry) -> Iterator[Witness]:
-    told: list[bytes] = []
+    payloads: list[bytes] = []
     for strange in (STRANGE_ID, STRANGE_ID.replace("8000", "9000")):
         exchange = inquiry.post(start_requests(strange))
-        what = f"POST of the unknown EventId {strange}"
-        told.append(exchange.payload.replace(strange.encode(), b""))
-        yield has_status(exchange, 400, what)
+        request = f"POST of the unknown EventId {strange}"
+        payloads.append(exchange.payload.replace(strange.encode(), b""))
+        yield has_status(exchange, 400, request)
         yield judged(
-            what,
+            request,
             exchange,
-            is_right=told[0] == told[-1],
-            wrong=f"{what}: the answer differs from the first one: {exchange.outcome}",
+            is_right=payloads[0] == payloads[-1],
+            wrong=f"{request}: the answer differs from the first one: {exchange.outcome}",
         )
 
 
@@ -108,11 +108,11 @@ def _approved_id(inquiry: Inquiry) -> str:
 def _any_id(inquiry: Inquiry) -> str:
     """Return the ID of an event, preferably of one that is approved or Started."""
     approved = inquiry.seen.approved
-    found = [event for event in inquiry.events() if event_id(event)]
-    if not found:
+    events_with_ids = [event for event in inquiry.events() if event_id(event)]
+    if not events_with_ids:
         raise UntriedError("an event")
     return min(
-        found,
+        events_with_ids,
         key=lambda event: (
             event.get("EventStatus") != "Started" and event_id(event) not in approved
         ),
@@ -154,8 +154,8 @@ def _approve(
 ) -> Witness:
     exchange = inquiry.post(start_requests(event["EventId"]), version=version)
     names = ", ".join(texts(event.get("Resources")) or [])
-    what = f"an approval of {describe(event)} of {names}{by} at {version.name}"
-    return has_status(exchange, 200, what)
+    request = f"an approval of {describe(event)} of {names}{by} at {version.name}"
+    return has_status(exchange, 200, request)
 
 
 def _first(
@@ -190,18 +190,18 @@ def _forms(inquiry: Inquiry) -> Iterator[Witness]:
 
 
 def _lower_case(inquiry: Inquiry) -> Iterator[Witness]:
-    found = _any_id(inquiry).lower()
+    lower = _any_id(inquiry).lower()
     yield has_status(
-        inquiry.post(start_requests(found)), 200, f"an approval of {found}"
+        inquiry.post(start_requests(lower)), 200, f"an approval of {lower}"
     )
 
 
 def _repeats(inquiry: Inquiry) -> Iterator[Witness]:
-    found = _approved_id(inquiry)
+    known_id = _approved_id(inquiry)
     for version in reversed(VERSIONS):
-        exchange = inquiry.post(start_requests(found), version=version)
-        what = f"another approval of {found} at {version.name}"
-        yield has_status(exchange, 200, what)
+        exchange = inquiry.post(start_requests(known_id), version=version)
+        request = f"another approval of {known_id} at {version.name}"
+        yield has_status(exchange, 200, request)
 
 
 def _removed(inquiry: Inquiry) -> Iterator[Witness]:
@@ -209,8 +209,8 @@ def _removed(inquiry: Inquiry) -> Iterator[Witness]:
     shown = [key for each in inquiry.seen.newest for key in each.document.by_id]
     if removed := [key for key in shown if key not in there]:
         exchange = inquiry.post(start_requests(removed[-1]))
-        what = f"an approval of {removed[-1]}, which has been removed"
-        yield has_status(exchange, 200, what)
+        request = f"an approval of {removed[-1]}, which has been removed"
+        yield has_status(exchange, 200, request)
 
 
 def _content_types(inquiry: Inquiry) -> Iterator[Witness]:
@@ -222,12 +222,12 @@ def _content_types(inquiry: Inquiry) -> Iterator[Witness]:
 
 
 def _chunked(inquiry: Inquiry) -> Iterator[Witness]:
-    found = _approved_id(inquiry)
-    headers, body = (*METADATA, CHUNKED), start_requests(found)
+    known_id = _approved_id(inquiry)
+    headers, body = (*METADATA, CHUNKED), start_requests(known_id)
     yield has_status(
         inquiry.ask("POST", target(), headers=headers, body=body),
         200,
-        f"an approval of {found} in chunks",
+        f"an approval of {known_id} in chunks",
     )
 
 

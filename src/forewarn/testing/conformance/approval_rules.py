@@ -82,12 +82,12 @@ class Approved:
         return None
 
 
-def _approved(seen: Transcript) -> Iterator[Approved]:
-    for key, posts in seen.approved.items():
+def _approved(transcript: Transcript) -> Iterator[Approved]:
+    for key, posts in transcript.approved.items():
         number = posts[0].number
         before = [
             shown
-            for shown in seen.newest
+            for shown in transcript.newest
             if shown.document.exchange.number < number and key in shown.document.by_id
         ]
         event = before[-1].document.by_id[key] if before else {}
@@ -97,11 +97,13 @@ def _approved(seen: Transcript) -> Iterator[Approved]:
                 event=event,
                 post=posts[0],
                 before=before[-1],
-                after=tuple(each for each in seen.newest if each.last.number > number),
+                after=tuple(
+                    each for each in transcript.newest if each.last.number > number
+                ),
             )
 
 
-def _approved_starts(seen: Transcript) -> Iterator[Witness]:
+def _approved_starts(transcript: Transcript) -> Iterator[Witness]:
     """Judge whether approved events are shown as Started.
 
     The platform may cancel an event at any time (4.5), also right after its approval.
@@ -109,7 +111,7 @@ def _approved_starts(seen: Transcript) -> Iterator[Witness]:
     no event is shown as Started, are a violation.
     """
     gone: list[tuple[Approved, Step]] = []
-    approved = list(_approved(seen))
+    approved = list(_approved(transcript))
     for each in approved:
         if each.started is not None:
             yield Witness(
@@ -146,13 +148,13 @@ def _vanished(approved: Approved) -> Step | None:
     return None
 
 
-def _takes_effect(seen: Transcript, *, together: bool) -> Iterator[Witness]:
+def _takes_effect(transcript: Transcript, *, together: bool) -> Iterator[Witness]:
     """Judge approvals of events that a user requested for one VM.
 
     Only another Started event of that VM may delay such an event. If one approval has
     several events, each of them is judged.
     """
-    for each in _approved(seen):
+    for each in _approved(transcript):
         due = not_before(each.event)
         is_together = len(approved_ids(each.post.body)) > 1
         if not is_order(each.event) or due is None or is_together != together:
@@ -181,38 +183,38 @@ def _takes_effect(seen: Transcript, *, together: bool) -> Iterator[Witness]:
             )
 
 
-def _covers_all(seen: Transcript) -> Iterator[Witness]:
-    for each in _approved(seen):
+def _covers_all(transcript: Transcript) -> Iterator[Witness]:
+    for each in _approved(transcript):
         names = texts(each.event.get("Resources")) or []
         if len(names) <= 1 or each.started is None:
             continue
         shown, event = each.started
-        found = texts(event.get("Resources")) or []
-        left = {*names} - {*found} - _leaving(seen, each.key, before=shown)
-        if left or len(found) > 1:
+        resources = texts(event.get("Resources")) or []
+        left = {*names} - {*resources} - _leaving(transcript, each.key, before=shown)
+        if left or len(resources) > 1:
             yield judged(
-                f"{each.key} was approved and is Started for {', '.join(found)}",
+                f"{each.key} was approved and is Started for {', '.join(resources)}",
                 each.post,
                 shown.document.exchange,
                 is_right=not left,
                 wrong=f"{each.key} named {names} when it was approved, but is Started "
-                f"for {found}",
+                f"for {resources}",
             )
 
 
-def _leaving(seen: Transcript, key: str, *, before: Shown) -> set[str]:
+def _leaving(transcript: Transcript, key: str, *, before: Shown) -> set[str]:
     """Return the VMs of other events, which may delete these VMs or move them away."""
-    found: set[str] = set()
-    for shown in seen.newest:
+    names: set[str] = set()
+    for shown in transcript.newest:
         if shown.document.exchange.number < before.document.exchange.number:
             for other, event in shown.document.by_id.items():
                 if other != key:
-                    found.update(texts(event.get("Resources")) or [])
-    return found
+                    names.update(texts(event.get("Resources")) or [])
+    return names
 
 
-def _postpones_nothing(seen: Transcript) -> Iterator[Witness]:
-    for each in _approved(seen):
+def _postpones_nothing(transcript: Transcript) -> Iterator[Witness]:
+    for each in _approved(transcript):
         due = not_before(each.event)
         if due is None:
             continue
@@ -230,11 +232,11 @@ def _postpones_nothing(seen: Transcript) -> Iterator[Witness]:
             )
 
 
-def _refusals_approve_nothing(seen: Transcript) -> Iterator[Witness]:
+def _refusals_approve_nothing(transcript: Transcript) -> Iterator[Witness]:
     named: dict[str, Exchange] = {}
-    for shown in seen.newest:
+    for shown in transcript.newest:
         for key, event in shown.document.by_id.items():
-            if key not in named and (posts := seen.refusals(key)):
+            if key not in named and (posts := transcript.refusals(key)):
                 named[key] = posts[0]
             post = named.get(key)
             is_scheduled = event.get("EventStatus") == "Scheduled"
@@ -243,12 +245,12 @@ def _refusals_approve_nothing(seen: Transcript) -> Iterator[Witness]:
                     saw=f"{key} is Scheduled after a refusal",
                     exchanges=(post, shown.last),
                 )
-    for step in seen.steps() if not seen.others_approve else ():
-        for start in early_starts(seen, step):
+    for step in transcript.steps() if not transcript.others_approve else ():
+        for start in early_starts(transcript, step):
             key = event_id(start.event)
-            posts = seen.refusals(key, before=step.after.document.exchange)
+            posts = transcript.refusals(key, before=step.after.document.exchange)
             # Only the refused requests can have started it.
-            if posts and names_only_this_vm(seen, start.event):
+            if posts and names_only_this_vm(transcript, start.event):
                 yield against(
                     f"{key} was Started {describe_duration(start.early)} before its "
                     f"NotBefore, but only refused requests named it: "
@@ -262,11 +264,11 @@ def _heads(
 ) -> Callable[[Transcript], Iterator[Witness]]:
     """Judge approvals of existing events with an error in the request's head."""
 
-    def witnesses(seen: Transcript) -> Iterator[Witness]:
-        for post in seen.exchanges:
+    def witnesses(transcript: Transcript) -> Iterator[Witness]:
+        for post in transcript.exchanges:
             ids = approved_ids(post.body) if post.method == "POST" else []
-            if ids and (what := is_wrong(post)):
-                yield has_status(post, 400, f"an approval of {ids[0]} {what}")
+            if ids and (problem := is_wrong(post)):
+                yield has_status(post, 400, f"an approval of {ids[0]} {problem}")
 
     return witnesses
 
@@ -300,13 +302,13 @@ RULES = (
     Rule(
         "3.1",
         "each event of one approval is approved",
-        lambda seen: _takes_effect(seen, together=True),
+        lambda transcript: _takes_effect(transcript, together=True),
         needs=f"{AN_ORDER}, in one document with another event",
     ),
     Rule(
         "3.2",
         "an approval has an effect",
-        lambda seen: _takes_effect(seen, together=False),
+        lambda transcript: _takes_effect(transcript, together=False),
         needs=AN_ORDER,
     ),
     Rule(

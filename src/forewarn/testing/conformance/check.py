@@ -49,13 +49,13 @@ def judged(saw: str, *exchanges: Exchange, is_right: bool, wrong: str) -> Witnes
     return Witness(saw=saw, exchanges=exchanges, complaint="" if is_right else wrong)
 
 
-def has_status(exchange: Exchange, status: int, what: str) -> Witness:
+def has_status(exchange: Exchange, status: int, request: str) -> Witness:
     """Return a witness of an answer; a status other than `status` is a violation."""
     return judged(
-        f"{what}: {exchange.status}",
+        f"{request}: {exchange.status}",
         exchange,
         is_right=exchange.status == status,
-        wrong=f"{what}: expected {status}, got {exchange.outcome}",
+        wrong=f"{request}: expected {status}, got {exchange.outcome}",
     )
 
 
@@ -98,7 +98,7 @@ class NotTried:
     """Nothing that the clause describes was observed."""
 
     needs: str
-    """What the check needs, such as "a Terminate event"."""
+    """The observation that the check needs, such as "a Terminate event"."""
 
     def __post_init__(self) -> None:
         """Raise ValueError if the need is empty."""
@@ -115,22 +115,22 @@ def judge(witnesses: Iterable[Witness], *, needs: str) -> Verdict:
     The first complaint decides. Later witnesses are not produced, so a question sends
     no more requests.
     """
-    kept: list[Witness] = []
+    shown: list[Witness] = []
     remarkable: Witness | None = None
     count = 0
     for witness in witnesses:
         if witness.complaint:
             return Failed(witness=witness)
         count += 1
-        if len(kept) < WITNESSES_MAX:
-            kept.append(witness)
+        if len(shown) < WITNESSES_MAX:
+            shown.append(witness)
         if witness.remark and remarkable is None:
             remarkable = witness
-    if not kept:
+    if not shown:
         return NotTried(needs=needs)
-    if remarkable is not None and remarkable not in kept:
-        kept[-1] = remarkable
-    return Passed(witnesses=tuple(kept), count=count)
+    if remarkable is not None and remarkable not in shown:
+        shown[-1] = remarkable
+    return Passed(witnesses=tuple(shown), count=count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ class Rule:
     witnesses: Callable[[Transcript], Iterable[Witness]]
     needs: str
 
-    def judge(self, seen: Transcript) -> Verdict:
+    def judge(self, transcript: Transcript) -> Verdict:
         """Return the verdict on a transcript."""
-        return judge(self.witnesses(seen), needs=self.needs)
+        return judge(self.witnesses(transcript), needs=self.needs)
 
 
 Check: TypeAlias = Question | Rule

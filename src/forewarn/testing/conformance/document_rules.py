@@ -80,8 +80,8 @@ def of_document(
     )
 
 
-def _form(seen: Transcript) -> Iterator[Witness]:
-    for document in seen.documents:
+def _form(transcript: Transcript) -> Iterator[Witness]:
+    for document in transcript.documents:
         names = list(document.members)
         wrong = "" if document.members else document.fault
         if document.members and names != ["DocumentIncarnation", "Events"]:
@@ -89,22 +89,22 @@ def _form(seen: Transcript) -> Iterator[Witness]:
         yield of_document(document, "DocumentIncarnation and Events", wrong)
 
 
-def _empty(seen: Transcript) -> Iterator[Witness]:
-    for document in seen.documents:
+def _empty(transcript: Transcript) -> Iterator[Witness]:
+    for document in transcript.documents:
         if "Events" in document.members and document.fault:
             yield of_document(document, "Events", document.fault)
         elif not document.fault and not document.events:
             yield of_document(document, "Events is []")
-    for exchange in seen.unread:
+    for exchange in transcript.unread:
         # If every GET gets 404, there is no endpoint: see 1.1.
         is_odd = exchange.status == HTTPStatus.NO_CONTENT
-        if is_odd or (exchange.status == HTTPStatus.NOT_FOUND and seen.newest):
+        if is_odd or (exchange.status == HTTPStatus.NOT_FOUND and transcript.newest):
             wrong = f"expected a document with an empty array, got {exchange.outcome}"
             yield against(wrong, exchange)
 
 
-def _compact(seen: Transcript) -> Iterator[Witness]:
-    for document in filter(_can_be_read, seen.documents):
+def _compact(transcript: Transcript) -> Iterator[Witness]:
+    for document in filter(_can_be_read, transcript.documents):
         body = document.exchange.payload
         ending, wrong, remark = tail(body), "", ""
         at = first_blank(body)
@@ -119,8 +119,8 @@ def _compact(seen: Transcript) -> Iterator[Witness]:
         yield of_document(document, saw, wrong, remark=remark)
 
 
-def _numbers(seen: Transcript) -> Iterator[Witness]:
-    for document in filter(_can_be_read, seen.documents):
+def _numbers(transcript: Transcript) -> Iterator[Witness]:
+    for document in filter(_can_be_read, transcript.documents):
         number = brief(document.members.get("DocumentIncarnation"))
         is_good = document.incarnation is not None and document.incarnation >= 1
         wrong = f"DocumentIncarnation is {number}, not an integer from 1 on"
@@ -132,22 +132,22 @@ def _can_be_read(document: Document) -> bool:
     return bool(document.members)
 
 
-def _one_content(seen: Transcript) -> Iterator[Witness]:
-    for version, listed in seen.shown.items():
+def _one_content(transcript: Transcript) -> Iterator[Witness]:
+    for version, listed in transcript.shown.items():
         first: dict[object, Document] = {}
         for each in listed:
             document = each.document
             if document.fault or document.incarnation is None:
                 continue
             one = first.setdefault(document.incarnation, document)
-            what = f"incarnation {document.incarnation} at {version}"
+            subject = f"incarnation {document.incarnation} at {version}"
             if one.events != document.events:
                 contents = map(shown, (one.exchange.payload, document.exchange.payload))
-                wrong = f"{what} has two contents: {' and '.join(contents)}"
+                wrong = f"{subject} has two contents: {' and '.join(contents)}"
                 yield against(wrong, one.exchange, document.exchange)
             elif each.reads > 1:
                 yield Witness(
-                    saw=f"{what} was read {each.reads} times",
+                    saw=f"{subject} was read {each.reads} times",
                     exchanges=(document.exchange, each.last),
                 )
 
@@ -155,27 +155,27 @@ def _one_content(seen: Transcript) -> Iterator[Witness]:
 # Events.
 
 
-def _members(seen: Transcript) -> Iterator[Witness]:
-    for document in seen.documents:
+def _members(transcript: Transcript) -> Iterator[Witness]:
+    for document in transcript.documents:
         wanted = members_of(document.version)
         # Rules of 1.4 judge which members an older version must have.
         passed = () if document.version is NEWEST else LATER_MEMBERS
         wanted = tuple(name for name in wanted if name not in passed)
         for event in document.events:
-            found = tuple(name for name in event if name not in passed)
-            wrong = f"expected the members {wanted}, got {found}"
+            members = tuple(name for name in event if name not in passed)
+            wrong = f"expected the members {wanted}, got {members}"
             yield of_document(
-                document, describe(event), "" if found == wanted else wrong
+                document, describe(event), "" if members == wanted else wrong
             )
 
 
-def _different_ids(seen: Transcript) -> Iterator[Witness]:
-    for document in seen.documents:
-        found = [event_id(event) for event in document.events]
-        if len(found) > 1:
-            twice = {each for each in found if each and found.count(each) > 1}
+def _different_ids(transcript: Transcript) -> Iterator[Witness]:
+    for document in transcript.documents:
+        ids = [event_id(event) for event in document.events]
+        if len(ids) > 1:
+            twice = {each for each in ids if each and ids.count(each) > 1}
             wrong = f"two events have the EventId {min(twice)}" if twice else ""
-            yield of_document(document, f"{len(found)} events", wrong)
+            yield of_document(document, f"{len(ids)} events", wrong)
 
 
 def _each(
@@ -188,8 +188,8 @@ def _each(
     `complain` returns a description of the violation, or an empty string.
     """
 
-    def witnesses(seen: Transcript) -> Iterator[Witness]:
-        for document in seen.documents:
+    def witnesses(transcript: Transcript) -> Iterator[Witness]:
+        for document in transcript.documents:
             for event in filter(where, document.events):
                 yield of_document(document, describe(event), complain(event))
 
@@ -197,9 +197,9 @@ def _each(
 
 
 def _id(event: Members) -> str:
-    found: object = event.get("EventId")
-    is_guid = isinstance(found, str) and _GUID.fullmatch(found)
-    return "" if is_guid else f"EventId {brief(found)} is not a GUID in upper case"
+    value: object = event.get("EventId")
+    is_guid = isinstance(value, str) and _GUID.fullmatch(value)
+    return "" if is_guid else f"EventId {brief(value)} is not a GUID in upper case"
 
 
 def _one_of(
@@ -213,10 +213,10 @@ def _one_of(
 
 
 def _resources(event: Members) -> str:
-    found: object = event.get("Resources")
-    names = texts(found)
+    value: object = event.get("Resources")
+    names = texts(value)
     if not names or "" in names or len({*names}) < len(names):
-        return f"Resources is {brief(found)}, not an array of distinct names"
+        return f"Resources is {brief(value)}, not an array of distinct names"
     path = next((name for name in names if "/" in name), "")
     return f"Resources has {brief(path)}, which is not the name of a VM" if path else ""
 
@@ -243,7 +243,9 @@ def _started_not_before(event: Members) -> str:
 
 def _description(event: Members) -> str:
     text: object = event["Description"]
-    return "" if isinstance(text, str) else f"Description is {brief(text)}, not a text"
+    return (
+        "" if isinstance(text, str) else f"Description is {brief(text)}, not a string"
+    )
 
 
 def _duration(event: Members) -> str:
@@ -286,9 +288,9 @@ FAILURE = "Virtual machine has encountered a failure."
 
 def _fitting_text(event: Members) -> str:
     wanted = TEXTS[event["Description"]]
-    found = (event.get("EventType"), event.get("EventSource", wanted[1]))
-    wrong = f"{event['Description']!r} describes {brief(found)}; expected {wanted}"
-    return "" if found == wanted else wrong
+    kind = (event.get("EventType"), event.get("EventSource", wanted[1]))
+    wrong = f"{event['Description']!r} describes {brief(kind)}; expected {wanted}"
+    return "" if kind == wanted else wrong
 
 
 def _failure(event: Members) -> str:
@@ -336,7 +338,7 @@ RULES = (
     Rule("2.5", "resources are names of VMs", _each(_resources), needs=AN_EVENT),
     Rule(
         "2.6",
-        "the status is one of two",
+        "EventStatus is Scheduled or Started",
         _one_of("EventStatus", ["Scheduled", "Started"]),
         needs=AN_EVENT,
     ),
@@ -354,13 +356,13 @@ RULES = (
     ),
     Rule(
         "2.8",
-        "the source is one of two",
+        "EventSource is Platform or User",
         _one_of("EventSource", [each.value for each in EventSource]),
         needs=AN_EVENT,
     ),
     Rule(
         "2.8",
-        "the description is a text",
+        "the description is a string",
         _each(_description, where=lambda event: "Description" in event),
         needs=AN_EVENT,
     ),

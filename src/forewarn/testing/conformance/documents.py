@@ -105,7 +105,7 @@ class Document:
     events: tuple[Members, ...] = ()
     """The elements of Events that are objects."""
     fault: str = ""
-    """Reason why it is no document, or why a part was not parsed; empty if it was."""
+    """Reason why it is not a document, or why a part was not parsed; empty if it was."""
 
     @property
     def incarnation(self) -> int | None:
@@ -116,7 +116,7 @@ class Document:
     @property
     def by_id(self) -> dict[str, Members]:
         """Return the events that have an ID, by this ID in upper case."""
-        return {found: event for event in self.events if (found := event_id(event))}
+        return {id_: event for event in self.events if (id_ := event_id(event))}
 
 
 def read_document(exchange: Exchange, version: ApiVersion) -> Document:
@@ -200,9 +200,9 @@ def first_blank(body: bytes) -> int | None:
 
     Blanks after the last bracket do not count; see `tail`.
     """
-    for found in _STRING_OR_BLANK.finditer(body.rstrip(b" \t\r\n")):
-        if found[1] is not None:
-            return found.start()
+    for match in _STRING_OR_BLANK.finditer(body.rstrip(b" \t\r\n")):
+        if match[1] is not None:
+            return match.start()
     return None
 
 
@@ -221,8 +221,8 @@ def texts(value: object) -> list[str] | None:
     if not isinstance(value, list):
         return None
     listed = cast("list[object]", value)
-    found = [each for each in listed if isinstance(each, str)]
-    return found if len(found) == len(listed) else None
+    strings = [each for each in listed if isinstance(each, str)]
+    return strings if len(strings) == len(listed) else None
 
 
 def brief(value: object) -> str:

@@ -89,7 +89,7 @@ class Examination:
         """
         inquiry = self._inquiry
         try:
-            inquiry.look()
+            inquiry.read_document()
             inquiry.ask("GET", INSTANCE_TARGET)
             inquiry.look_around()
         except UntriedError:

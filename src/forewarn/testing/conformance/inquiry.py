@@ -210,16 +210,16 @@ class Inquiry:
         )
 
     def _keep(self, exchange: Exchange) -> Exchange:
-        seen = self.seen
-        seen.keep(exchange)
+        transcript = self.seen
+        transcript.keep(exchange)
         if exchange.method == "POST":
             if exchange.status == HTTPStatus.OK:
                 for event_id in approved_ids(exchange.body):
-                    seen.approved[event_id].append(exchange)
+                    transcript.approved[event_id].append(exchange)
             else:
-                seen.refused.append(exchange)
+                transcript.refused.append(exchange)
         if exchange.status == HTTPStatus.OK and exchange.target == INSTANCE_TARGET:
-            seen.name = _name(exchange.payload) or seen.name
+            transcript.name = _name(exchange.payload) or transcript.name
         return exchange
 
     # Documents.
@@ -230,12 +230,12 @@ class Inquiry:
         Raises UntriedError if the answer is not a document; a separate rule reports
         such an answer.
         """
-        document = self.look(version)
+        document = self.read_document(version)
         if document is None or document.fault:
             raise UntriedError("a document that can be read")
         return document
 
-    def look(self, version: ApiVersion = NEWEST) -> Document | None:
+    def read_document(self, version: ApiVersion = NEWEST) -> Document | None:
         """Read a version; None if the status is not 200. Raises the errors of `ask`."""
         try:
             exchange = self._ask(Sent(target=target(version.name)))
@@ -277,7 +277,7 @@ class Inquiry:
                 document
                 for version in VERSIONS
                 if version is not NEWEST
-                and (document := self.look(version)) is not None
+                and (document := self.read_document(version)) is not None
                 and not document.fault
             ]
             if self.read() is before:
@@ -294,7 +294,7 @@ class Inquiry:
         """
         try:
             known = self.seen.newest[-1].document if self.seen.newest else None
-            document = self.look()
+            document = self.read_document()
             if document is None or document.fault or document is known:
                 return False
             if known is not None:

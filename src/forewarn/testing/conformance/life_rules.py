@@ -78,8 +78,8 @@ def _of_step(step: Step, saw: str, complaint: str = "") -> Witness:
 # Ids.
 
 
-def _kept_ids(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _kept_ids(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         old, new = step.before.document.by_id, step.after.document.by_id
         for one, other in step.pairs():
             if _statuses(one, other) == ("Scheduled", "Started"):
@@ -112,9 +112,9 @@ def _other_id(step: Step, old: Members, new: Members) -> str:
     return ""
 
 
-def _no_id_returns(seen: Transcript) -> Iterator[Witness]:
+def _no_id_returns(transcript: Transcript) -> Iterator[Witness]:
     gone: set[str] = set()
-    for step in seen.steps():
+    for step in transcript.steps():
         old, new = step.before.document.by_id, step.after.document.by_id
         for back in sorted(gone & new.keys()):
             yield against(f"{back} was removed and is shown again", *step.exchanges)
@@ -132,8 +132,8 @@ def _no_id_returns(seen: Transcript) -> Iterator[Witness]:
 # The incarnation.
 
 
-def _rises(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _rises(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         before, after = step.before.document, step.after.document
         one, other = step.incarnations
         if one is None or other is None:
@@ -149,8 +149,8 @@ def _rises(seen: Transcript) -> Iterator[Witness]:
             )
 
 
-def _never_falls(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _never_falls(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         one, other = step.incarnations
         silent = step.after.document.exchange.at - step.before.last.at
         if one is None or other is None or other == one or silent >= SILENCE:
@@ -162,8 +162,8 @@ def _never_falls(seen: Transcript) -> Iterator[Witness]:
 # Statuses.
 
 
-def _forward(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _forward(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         for old, new in step.pairs():
             statuses = _statuses(old, new)
             if statuses == ("Started", "Scheduled"):
@@ -179,16 +179,16 @@ def _forward(seen: Transcript) -> Iterator[Witness]:
                 yield _of_step(step, f"{describe(event)}, then removed")
 
 
-def _new_events(seen: Transcript) -> Iterator[tuple[Step, Members]]:
-    for step in seen.steps():
+def _new_events(transcript: Transcript) -> Iterator[tuple[Step, Members]]:
+    for step in transcript.steps():
         before = step.before.document.by_id
         for key, event in step.after.document.by_id.items():
             if key not in before:
                 yield step, event
 
 
-def _announced(seen: Transcript) -> Iterator[Witness]:
-    for step, event in _new_events(seen):
+def _announced(transcript: Transcript) -> Iterator[Witness]:
+    for step, event in _new_events(transcript):
         saw = f"{describe(event)} is new"
         is_started = event.get("EventStatus") == "Started"
         is_freeze = event.get("EventType") == EventType.FREEZE.value
@@ -204,8 +204,8 @@ def _announced(seen: Transcript) -> Iterator[Witness]:
             yield _of_step(step, saw)
 
 
-def _same_event(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _same_event(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         for old, new in step.pairs():
             wrong = ""
             for member in ("EventType", "EventSource", "ResourceType"):
@@ -221,8 +221,8 @@ def _same_event(seen: Transcript) -> Iterator[Witness]:
 # Times.
 
 
-def _kept_times(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _kept_times(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         for old, new in step.pairs():
             one, other = not_before(old), not_before(new)
             if one is None or other is None:
@@ -235,23 +235,25 @@ def _kept_times(seen: Transcript) -> Iterator[Witness]:
             )
 
 
-def _timely_starts(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _timely_starts(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         shown = step.after.document.exchange
         for start in starts_of(step):
             key = event_id(start.event)
             # A rule of 3.3 judges the effect of refused approvals.
-            if seen.is_approved(key, before=shown) or seen.refusals(key, before=shown):
+            if transcript.is_approved(key, before=shown) or transcript.refusals(
+                key, before=shown
+            ):
                 continue
             if not start.is_early:
                 yield _of_step(step, _how_late(start))
                 continue
-            known = is_known_approved(seen, key)
-            is_own = names_only_this_vm(seen, start.event)
+            known = is_known_approved(transcript, key)
+            is_own = names_only_this_vm(transcript, start.event)
             if known is False:
                 wrong = "the endpoint reports it as not approved"
                 yield against(f"{_how_late(start)}, and {wrong}", *step.exchanges)
-            elif known is None and is_own and not seen.others_approve:
+            elif known is None and is_own and not transcript.others_approve:
                 wrong = (
                     "this client did not approve it (if an agent, another VM or an "
                     "operator did, use --others-approve)"
@@ -265,15 +267,15 @@ def _how_late(start: Start) -> str:
     return f"{event_id(start.event)} was Started {length} {side} its NotBefore"
 
 
-def _notices(seen: Transcript) -> Iterator[Witness]:
-    for step, event in _new_events(seen):
+def _notices(transcript: Transcript) -> Iterator[Witness]:
+    for step, event in _new_events(transcript):
         due = not_before(event)
         least = NOTICES.get(str(event.get("EventType")))
         if due is None or least is None or not step.after.settled:
             continue
         after = step.after.document
         polled = after.exchange.at - step.before.last.at
-        notice, wanted = due - after.at, round(least / seen.speed)
+        notice, wanted = due - after.at, round(least / transcript.speed)
         is_short = notice < wanted - polled - _slack(after)
         saw = (
             f"{describe(event)} is new, {describe_duration(notice)} before its "
@@ -283,11 +285,11 @@ def _notices(seen: Transcript) -> Iterator[Witness]:
         yield _of_step(step, saw, wrong if is_short else "")
 
 
-def _deletions(seen: Transcript) -> Iterator[Witness]:
-    most = max(round(DELETION_NOTICE_MAX / seen.speed), NOTICE_FLOOR)
+def _deletions(transcript: Transcript) -> Iterator[Witness]:
+    most = max(round(DELETION_NOTICE_MAX / transcript.speed), NOTICE_FLOOR)
     # Any document can show that a notice is too long. Only a new event can show that it
     # is not.
-    for each in seen.newest:
+    for each in transcript.newest:
         for event in each.document.events:
             notice = _deletion_notice(each.document, event)
             if notice is not None and notice > most + _slack(each.document):
@@ -296,7 +298,7 @@ def _deletions(seen: Transcript) -> Iterator[Witness]:
                     f"{saw}: expected {describe_duration(most)} at most",
                     each.document.exchange,
                 )
-    for step, event in _new_events(seen):
+    for step, event in _new_events(transcript):
         notice = _deletion_notice(step.after.document, event)
         if notice is not None:
             yield _of_step(step, _how_far(event, notice))
@@ -316,12 +318,12 @@ def _slack(document: Document) -> Micros:
     return NOTICE_ROUNDING + (0 if document.is_dated else CLOCKS_APART)
 
 
-def _orders_start(seen: Transcript) -> Iterator[Witness]:
-    for step in seen.steps():
+def _orders_start(transcript: Transcript) -> Iterator[Witness]:
+    for step in transcript.steps():
         for start in starts_of(step):
             if is_order(start.event) and not start.is_early:
                 yield _of_step(step, _how_late(start))
-    for each in seen.newest:
+    for each in transcript.newest:
         for event in filter(is_order, each.document.events):
             due = not_before(event)
             if due is None or each.document.at > due or is_busy(each.document, event):

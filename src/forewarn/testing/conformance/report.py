@@ -98,16 +98,16 @@ def witnesses_of(verdict: Verdict) -> tuple[Witness, ...]:
     return (verdict.witness,) if isinstance(verdict, Failed) else verdict.witnesses
 
 
-def summary(found: Report) -> str:
+def summary(report: Report) -> str:
     """Return the summary line of the text output."""
     counts = (
-        f"{found.count(Passed)} passed, {found.count(Failed)} failed, "
-        f"{found.count(NotTried)} not tried"
+        f"{report.count(Passed)} passed, {report.count(Failed)} failed, "
+        f"{report.count(NotTried)} not tried"
     )
-    line = f"{found.url}: {counts}"
-    if found.watched.ended:
-        line += f"; the watch ended early: {found.watched.ended}"
-    if not found.watched.documents:
+    line = f"{report.url}: {counts}"
+    if report.watched.ended:
+        line += f"; the watch ended early: {report.watched.ended}"
+    if not report.watched.documents:
         line += "; no document was seen, so the result says little"
     return line
 
@@ -115,23 +115,23 @@ def summary(found: Report) -> str:
 # JSON.
 
 
-def document(found: Report) -> dict[str, Any]:
+def document(report: Report) -> dict[str, Any]:
     """Return the report as JSON."""
     used: dict[int, Exchange] = {}
-    findings = [_finding(each, used) for each in found.findings]
+    findings = [_finding(each, used) for each in report.findings]
     return {
         "format": FORMAT,
-        "url": found.url,
-        "passed": found.passed,
+        "url": report.url,
+        "passed": report.passed,
         "counts": {
-            "pass": found.count(Passed),
-            "fail": found.count(Failed),
-            "not tried": found.count(NotTried),
+            "pass": report.count(Passed),
+            "fail": report.count(Failed),
+            "not tried": report.count(NotTried),
         },
         "watch": {
-            "polls": found.watched.polls,
-            "documents": found.watched.documents,
-            "ended_early": found.watched.ended,
+            "polls": report.watched.polls,
+            "documents": report.watched.documents,
+            "ended_early": report.watched.ended,
         },
         "findings": findings,
         "exchanges": [_exchange(used[number]) for number in sorted(used)],
@@ -200,16 +200,16 @@ def _headers(headers: Headers) -> list[list[str]]:
 
 def _body(body: bytes) -> dict[str, Any]:
     """Return a body, as text if possible, with its length before truncation."""
-    kept = body[:BODY_BYTES_MAX]
+    cut = body[:BODY_BYTES_MAX]
     members: dict[str, Any] = {"body_bytes": len(body)}
     try:
         # Drop a character that the truncation has split.
-        text = kept.decode("utf-8", "strict" if kept == body else "ignore")
+        text = cut.decode("utf-8", "strict" if cut == body else "ignore")
     except UnicodeDecodeError:
         text = "\0"
     if all(character.isprintable() or character in "\t\r\n" for character in text):
         return members | {"body": text}
-    return members | {"body_base64": base64.b64encode(kept).decode()}
+    return members | {"body_base64": base64.b64encode(cut).decode()}
 
 
 # Text.
@@ -222,13 +222,13 @@ def line(finding: Finding) -> str:
 
 def evidence(finding: Finding) -> Iterator[str]:
     """Yield the evidence of a finding as lines of text."""
-    kept = witnesses_of(finding.verdict)
-    for witness in kept:
+    witnesses = witnesses_of(finding.verdict)
+    for witness in witnesses:
         yield f"saw {printable(witness.saw)}"
         for exchange in witness.exchanges:
             yield f"  {printable(_exchange_line(exchange))}"
-    if isinstance(finding.verdict, Passed) and finding.verdict.count > len(kept):
-        yield f"and {finding.verdict.count - len(kept)} more"
+    if isinstance(finding.verdict, Passed) and finding.verdict.count > len(witnesses):
+        yield f"and {finding.verdict.count - len(witnesses)} more"
 
 
 def _exchange_line(exchange: Exchange) -> str:
@@ -239,17 +239,17 @@ def _exchange_line(exchange: Exchange) -> str:
     return f"#{exchange.number} {at} {sent} -> {exchange.outcome}"
 
 
-def markdown(found: Report, *, with_evidence: bool) -> str:
+def markdown(report: Report, *, with_evidence: bool) -> str:
     """Return the report as Markdown."""
     lines = [
-        f"# {found.url}",
+        f"# {report.url}",
         "",
-        summary(found),
+        summary(report),
         "",
         "| clause | expected | verdict | seen or needed |",
         "|---|---|---|---|",
     ]
-    for each in found.findings:
+    for each in report.findings:
         cells = (
             each.clause,
             each.expected,
@@ -260,7 +260,7 @@ def markdown(found: Report, *, with_evidence: bool) -> str:
         lines.append(f"| {' | '.join(escaped)} |")
     if with_evidence:
         lines += ["", "## Evidence"]
-        for each in found.findings:
+        for each in report.findings:
             if listed := list(evidence(each)):
                 title = f"{each.clause} {each.expected}: {name_of(each.verdict)}"
                 lines += ["", f"### {title}", "", "```text", *listed, "```"]

@@ -63,12 +63,12 @@ LEAVES = ("name", "vmId", "location", "resourceGroupName", "subscriptionId")
 FORWARDED = ("X-Forwarded-For", "192.0.2.1")
 
 
-def _gets(inquiry: Inquiry, status: int, what: str, sent: Sent) -> Witness:
+def _gets(inquiry: Inquiry, status: int, request: str, sent: Sent) -> Witness:
     """Send a request and return a witness of its status."""
     exchange = inquiry.ask(
         sent.method, sent.target, headers=sent.headers, body=sent.body
     )
-    return has_status(exchange, status, what)
+    return has_status(exchange, status, request)
 
 
 def _address(inquiry: Inquiry) -> Iterator[Witness]:
@@ -135,8 +135,8 @@ def _header_wanted(inquiry: Inquiry) -> Iterator[Witness]:
     )
     for headers, version, method in product(bad, VERSIONS[1:], ("GET", "POST")):
         sent = Sent(method=method, target=target(version.name), headers=headers)
-        what = f"{method} at {version.name} with the headers {headers}"
-        yield _gets(inquiry, 400, what, sent)
+        request = f"{method} at {version.name} with the headers {headers}"
+        yield _gets(inquiry, 400, request, sent)
 
 
 def _header_in_any_case(inquiry: Inquiry) -> Iterator[Witness]:
@@ -156,18 +156,18 @@ def _preview_without_header(inquiry: Inquiry) -> Iterator[Witness]:
         inquiry, 200, f"GET at {VERSIONS[0].name}", Sent(target=where, headers=())
     )
     exchange = inquiry.ask("POST", where, headers=(), body=MALFORMED)
-    what = f"a malformed POST at {VERSIONS[0].name}"
-    yield has_status(exchange, 400, what)
+    request = f"a malformed POST at {VERSIONS[0].name}"
+    yield has_status(exchange, 400, request)
     yield from is_first(
         exchange,
         inquiry.post(MALFORMED),
         inquiry.ask("POST", target(), headers=(), body=MALFORMED),
-        f"{what} is refused because of its body",
+        f"{request} is refused because of its body",
     )
 
 
 def is_first(
-    both: Exchange, one: Exchange, other: Exchange, what: str
+    both: Exchange, one: Exchange, other: Exchange, statement: str
 ) -> Iterator[Witness]:
     """Judge which of two errors in a request the answer is about.
 
@@ -179,10 +179,10 @@ def is_first(
         return
     if both.payload in {one.payload, other.payload}:
         yield judged(
-            what,
+            statement,
             *(both, one, other),
             is_right=both.payload == one.payload,
-            wrong=f"expected that {what}, got {both.outcome}",
+            wrong=f"expected that {statement}, got {both.outcome}",
         )
 
 
@@ -196,9 +196,9 @@ def _order_of_checks(inquiry: Inquiry) -> Iterator[Witness]:
         ("forwarding before the path", "GET", "/x", (*METADATA, FORWARDED), 400),
         ("forwarding before the verb", "PUT", target(), (*METADATA, FORWARDED), 400),
     )
-    for what, method, where, headers, status in cases:
+    for request, method, where, headers, status in cases:
         yield _gets(
-            inquiry, status, what, Sent(method=method, target=where, headers=headers)
+            inquiry, status, request, Sent(method=method, target=where, headers=headers)
         )
     bare = inquiry.ask("GET", target(), headers=())
     yield from is_first(
@@ -233,8 +233,8 @@ def _forwarded(inquiry: Inquiry) -> Iterator[Witness]:
             headers=(*METADATA, ("x-forwarded-for", value)),
             body=body,
         )
-        what = f"{method} at {version.name}, X-Forwarded-For {value!r}"
-        yield _gets(inquiry, 400, what, sent)
+        request = f"{method} at {version.name}, X-Forwarded-For {value!r}"
+        yield _gets(inquiry, 400, request, sent)
 
 
 def _header_sentence(inquiry: Inquiry) -> Iterator[Witness]:
@@ -252,17 +252,17 @@ def _version_sentence(inquiry: Inquiry) -> Iterator[Witness]:
     newest = list(NEWEST_NAMES)
     for query in ("", "?api-version=latest"):
         exchange = inquiry.ask("GET", EVENTS_PATH + query)
-        what = f"GET with the query {query!r}"
+        request = f"GET with the query {query!r}"
         members = _members(exchange)
         sentence = str(members.get("error"))
         complaint = ""
         if "api-version" not in sentence or "invalid" not in sentence:
-            complaint = f"{what}: the error does not say so: {exchange.outcome}"
+            complaint = f"{request}: the error does not say so: {exchange.outcome}"
         elif members.get("newest-versions") != newest:
             complaint = (
-                f"{what}: expected newest-versions {newest}, got {exchange.outcome}"
+                f"{request}: expected newest-versions {newest}, got {exchange.outcome}"
             )
-        yield Witness(saw=what, exchanges=(exchange,), complaint=complaint)
+        yield Witness(saw=request, exchanges=(exchange,), complaint=complaint)
 
 
 def _members(exchange: Exchange) -> Members:
@@ -286,10 +286,10 @@ def _equal_tags(inquiry: Inquiry) -> Iterator[Witness]:
                 break
         else:
             raise UntriedError("a document that does not change between two reads")
-        what = f"If-None-Match: {tag}"
-        yield has_status(exchange, 304, what)
+        request = f"If-None-Match: {tag}"
+        yield has_status(exchange, 304, request)
         yield judged(
-            f"{what}: no body",
+            f"{request}: no body",
             exchange,
             is_right=not exchange.payload,
             wrong=f"a 304 has the body {exchange.outcome}",
@@ -345,25 +345,25 @@ def _own_leaves(inquiry: Inquiry) -> Iterator[Witness]:
 
 def _instance_versions(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.ask("GET", "/metadata/versions")
-    what = "GET /metadata/versions"
-    yield has_status(exchange, 200, what)
+    request = "GET /metadata/versions"
+    yield has_status(exchange, 200, request)
     listed = texts(_members(exchange).get("apiVersions")) or ()
     yield judged(
         f"apiVersions with {INSTANCE_VERSION}",
         exchange,
         is_right=INSTANCE_VERSION in listed,
-        wrong=f"{what}: expected a list apiVersions with {INSTANCE_VERSION}, got "
+        wrong=f"{request}: expected a list apiVersions with {INSTANCE_VERSION}, got "
         f"{exchange.outcome}",
     )
     exchange = inquiry.ask("GET", INSTANCE_PATH)
-    what = f"GET {INSTANCE_PATH} without a version"
-    yield has_status(exchange, 400, what)
+    request = f"GET {INSTANCE_PATH} without a version"
+    yield has_status(exchange, 400, request)
     newest = texts(_members(exchange).get("newest-versions"))
     yield judged(
-        f"{what}: {brief(newest)}",
+        f"{request}: {brief(newest)}",
         exchange,
         is_right=newest is not None and newest != list(NEWEST_NAMES),
-        wrong=f"{what}: newest-versions {brief(newest)} are not those of the instance",
+        wrong=f"{request}: newest-versions {brief(newest)} are not those of the instance",
     )
 
 

@@ -43,9 +43,9 @@ and a longer wait makes no difference."""
 # On one connection.
 
 
-def _second(first: Exchange, second: Exchange, what: str) -> Witness:
+def _second(first: Exchange, second: Exchange, request: str) -> Witness:
     """Judge the answer to a plain GET that follows another request on a connection."""
-    both = f"{what}, and then a GET on the same connection"
+    both = f"{request}, and then a GET on the same connection"
     return judged(
         f"{both}: {second.status}",
         *(first, second),

@@ -251,7 +251,7 @@ class Start:
 def starts_of(step: Step) -> list[Start]:
     """Return the events that a step started, even if their IDs changed."""
     after = step.after.document
-    found: list[Start] = []
+    starts: list[Start] = []
     for key, event in step.before.document.by_id.items():
         due = not_before(event)
         others = after.events if step.is_single else ()
@@ -260,24 +260,25 @@ def starts_of(step: Step) -> list[Start]:
         )
         if due is None or now is None or now.get("EventStatus") != "Started":
             continue
-        found.append(Start(event=event, due=due, early=due - after.at, step=step))
-    return found
+        starts.append(Start(event=event, due=due, early=due - after.at, step=step))
+    return starts
 
 
-def early_starts(seen: Transcript, step: Step) -> list[Start]:
+def early_starts(transcript: Transcript, step: Step) -> list[Start]:
     """Return the events that started too early without an approval by this client."""
     shown = step.after.document.exchange
     return [
         start
         for start in starts_of(step)
-        if start.is_early and not seen.is_approved(event_id(start.event), before=shown)
+        if start.is_early
+        and not transcript.is_approved(event_id(start.event), before=shown)
     ]
 
 
-def names_only_this_vm(seen: Transcript, event: Members) -> bool:
+def names_only_this_vm(transcript: Transcript, event: Members) -> bool:
     """Return whether an event names one VM, and it is this one if its name is known."""
     names = texts(event.get("Resources")) or []
-    return len(names) == 1 and (not seen.name or names[0] == seen.name)
+    return len(names) == 1 and (not transcript.name or names[0] == transcript.name)
 
 
 def is_begun(old: Members, new: Members) -> bool:
@@ -291,12 +292,12 @@ def is_same_cause(old: Members, new: Members) -> bool:
     return all(old.get(member) == new.get(member) for member in SAME_CAUSE)
 
 
-def is_known_approved(seen: Transcript, key: str) -> bool | None:
+def is_known_approved(transcript: Transcript, key: str) -> bool | None:
     """Return whether an event was approved according to forewarn's extension.
 
     None: the extension did not show this event.
     """
-    for exchange in seen.own_events:
+    for exchange in transcript.own_events:
         for event in read_document(exchange, NEWEST).events:
             approved: object = event.get("Approved")
             if event_id(event) == key and isinstance(approved, bool):

@@ -30,14 +30,16 @@ OLD_EVENT = "a Freeze, Reboot or Redeploy event"
 """An event of a type that every version shows."""
 
 
-def _served(seen: Transcript) -> Iterator[Witness]:
+def _served(transcript: Transcript) -> Iterator[Witness]:
     for version in VERSIONS:
-        what = f"GET at {version.name}"
-        for shown in seen.shown[version.name][:1]:
-            yield Witness(saw=f"{what}: 200", exchanges=(shown.document.exchange,))
-        for exchange in seen.unread:
+        request = f"GET at {version.name}"
+        for shown in transcript.shown[version.name][:1]:
+            yield Witness(saw=f"{request}: 200", exchanges=(shown.document.exchange,))
+        for exchange in transcript.unread:
             if version is not NEWEST and exchange.target == target(version.name):
-                yield against(f"{what}: expected 200, got {exchange.outcome}", exchange)
+                yield against(
+                    f"{request}: expected 200, got {exchange.outcome}", exchange
+                )
 
 
 def _of_older(
@@ -50,8 +52,8 @@ def _of_older(
     `complain` returns a description of the violation, or an empty string.
     """
 
-    def witnesses(seen: Transcript) -> Iterator[Witness]:
-        for newest, other in _at_once(seen):
+    def witnesses(transcript: Transcript) -> Iterator[Witness]:
+        for newest, other in _at_once(transcript):
             for key, event in newest.by_id.items():
                 if key in other.by_id and where(other.version):
                     wrong = complain(event, other.by_id[key], other.version)
@@ -60,9 +62,9 @@ def _of_older(
     return witnesses
 
 
-def _at_once(seen: Transcript) -> Iterator[tuple[Document, Document]]:
+def _at_once(transcript: Transcript) -> Iterator[tuple[Document, Document]]:
     """Yield each document in the newest version and in one older version."""
-    for moment in seen.moments:
+    for moment in transcript.moments:
         for other in moment.others:
             if other.incarnation == moment.newest.incarnation:
                 yield moment.newest, other
@@ -89,14 +91,14 @@ def _names(event: Members, older: Members, version: ApiVersion) -> str:
     names = texts(event.get("Resources"))
     prefix = "_" if version.underscore else ""
     wanted = None if names is None else [prefix + name for name in names]
-    found: object = older.get("Resources")
-    is_right = wanted is None or found == wanted
-    return "" if is_right else f"Resources is {brief(found)}, not {wanted}"
+    resources: object = older.get("Resources")
+    is_right = wanted is None or resources == wanted
+    return "" if is_right else f"Resources is {brief(resources)}, not {wanted}"
 
 
 def _hidden(hidden: EventType) -> Callable[[Transcript], Iterator[Witness]]:
-    def witnesses(seen: Transcript) -> Iterator[Witness]:
-        for moment in seen.moments:
+    def witnesses(transcript: Transcript) -> Iterator[Witness]:
+        for moment in transcript.moments:
             for other in moment.others:
                 for key, event in moment.newest.by_id.items():
                     is_meant = event.get("EventType") == hidden.value
@@ -110,10 +112,10 @@ def _hidden(hidden: EventType) -> Callable[[Transcript], Iterator[Witness]]:
     return witnesses
 
 
-def _not_hidden(seen: Transcript) -> Iterator[Witness]:
-    for newest, other in _at_once(seen):
+def _not_hidden(transcript: Transcript) -> Iterator[Witness]:
+    for newest, other in _at_once(transcript):
         hidden = [each.value for each in other.version.hidden]
-        wanted, found = (
+        wanted, actual = (
             [
                 event_id(event)
                 for event in document.events
@@ -121,21 +123,21 @@ def _not_hidden(seen: Transcript) -> Iterator[Witness]:
             ]
             for document in (newest, other)
         )
-        wrong = "" if found == wanted else f"expected {wanted}, got {found}"
+        wrong = "" if actual == wanted else f"expected {wanted}, got {actual}"
         if wanted or wrong:
             yield of_document(other, f"{len(wanted)} events", wrong)
 
 
-def _one_number(seen: Transcript) -> Iterator[Witness]:
-    for moment in seen.moments:
+def _one_number(transcript: Transcript) -> Iterator[Witness]:
+    for moment in transcript.moments:
         for other in moment.others:
             one, two = moment.newest.incarnation, other.incarnation
-            what = f"incarnation {two} at {other.version.name}"
+            subject = f"incarnation {two} at {other.version.name}"
             yield judged(
-                what,
+                subject,
                 *(other.exchange, moment.again),
                 is_right=one == two,
-                wrong=f"{what}, and {one} at {NEWEST.name}",
+                wrong=f"{subject}, and {one} at {NEWEST.name}",
             )
 
 

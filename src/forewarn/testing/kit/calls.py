@@ -126,16 +126,16 @@ class _Call:
         placed = [
             each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD
         ]
-        for given in kwargs:
-            if given not in known:
-                meant = did_you_mean(given, known)
-                raise RefusedError(f"{name} has no {quoted(given)}{meant}", hint=hint)
+        for key in kwargs:
+            if key not in known:
+                meant = did_you_mean(key, known)
+                raise RefusedError(f"{name} has no {quoted(key)}{meant}", hint=hint)
         if len(args) > len(placed) and not self._listed:
-            told = f"{name} takes at most {len(placed)} values without names"
-            raise RefusedError(f"{told}, not {len(args)}", hint=hint)
-        for given in placed[: len(args)]:
-            if given in kwargs:
-                raise RefusedError(f"{name} got {given} twice", hint=hint)
+            sentence = f"{name} takes at most {len(placed)} values without names"
+            raise RefusedError(f"{sentence}, not {len(args)}", hint=hint)
+        for key in placed[: len(args)]:
+            if key in kwargs:
+                raise RefusedError(f"{name} got {key} twice", hint=hint)
         there = {*placed[: len(args)], *kwargs}
         missing = " and ".join(each for each in self._needed if each not in there)
         raise RefusedError(f"{name} needs {missing}", hint=hint)
@@ -143,18 +143,18 @@ class _Call:
 
 def _shown(parameters: Sequence[inspect.Parameter]) -> list[str]:
     """Return parameters as in source code, without types."""
-    words: list[str] = []
+    parts: list[str] = []
     for each in parameters:
         is_named = each.kind is each.KEYWORD_ONLY
-        if is_named and not any(word.startswith("*") for word in words):
-            words.append("*")
+        if is_named and not any(word.startswith("*") for word in parts):
+            parts.append("*")
         word = f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name
         default = each.default
         if isinstance(default, MappingProxyType):
             # A reader writes a dictionary; the default only cannot be changed.
             default = dict(cast("MappingProxyType[str, object]", default))
-        words.append(word if default is each.empty else f"{word}={default!r}")
-    return words
+        parts.append(word if default is each.empty else f"{word}={default!r}")
+    return parts
 
 
 def shown_signature(function: Callable[..., object]) -> str:

@@ -25,7 +25,7 @@ from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.operations import Operation
 from forewarn.reporting import explanations
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.replay import Replay
 from forewarn.sim.scenario.model import Scenario
@@ -225,11 +225,11 @@ class AnyCore(ABC):
 
     def event(self, event_id: str) -> StoredEvent:
         """Return an event, on the loop; raises NotFoundError for an unknown one."""
-        found = self.find_event(event_id)
-        if found is None:
+        stored = self.find_event(event_id)
+        if stored is None:
             known = [each.event_id for each in self.live_events()]
             raise unknown("event", event_id, known)
-        return found
+        return stored
 
     def check_vm(self, name: str) -> None:
         """Raise NotFoundError if there is no such VM; call it on the loop."""
@@ -237,9 +237,9 @@ class AnyCore(ABC):
         if name not in known:
             raise unknown("VM", name, known)
 
-    def requests(self, vms: Sequence[str]) -> list[Seen]:
+    def requests(self, vms: Sequence[str]) -> list[JournalEntry]:
         """Return the recorded requests of some VMs, or of all; call it on the loop."""
-        return [seen for seen in self.journal if not vms or seen.vm in vms]
+        return [entry for entry in self.journal if not vms or entry.vm in vms]
 
     async def until(self, ask: Callable[[], T | None], *, seconds: float) -> T | None:
         """Wait on the loop until `ask` returns a value; return None after the timeout.
@@ -284,11 +284,11 @@ class Core(AnyCore):
     def begin(cls, loop: LoopThread, wanted: Wanted, played: Scenario | None) -> "Core":
         """Begin a new world; raises the errors of `Wanted.setup` and `set_up`."""
 
-        async def made() -> Core:
+        async def begun() -> Core:
             setup = wanted.setup(played)
             return cls(loop, await set_up(wanted, setup), setup)
 
-        return loop.wait(made())
+        return loop.wait(begun())
 
     # From other threads
 
@@ -313,8 +313,8 @@ class Core(AnyCore):
 
     def live_events(self) -> list[StoredEvent]:
         """Return the current events, the oldest first; call it on the loop."""
-        found = self.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
-        return sorted(found, key=lambda event: event.place)
+        events = self.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
+        return sorted(events, key=lambda event: event.place)
 
     def reasons(self, operation_id: str) -> list[str]:
         """Return the reasons why an operation waits, as text; call it on the loop."""
@@ -323,8 +323,10 @@ class Core(AnyCore):
             operation = reader.get(Operation, operation_id)
             if operation is None:
                 return []
-            said = explanations.of_operation(reader, operation, now=self.engine.now)
-            return list(said["blocked_by"])
+            explanation = explanations.of_operation(
+                reader, operation, now=self.engine.now
+            )
+            return list(explanation["blocked_by"])
 
         return self.engine.read(ask)
 
@@ -365,10 +367,10 @@ class Core(AnyCore):
 
     def vm(self, name: str) -> StoredVm:
         """Return a VM, on the loop; raises NotFoundError for an unknown one."""
-        found = self.engine.read(lambda reader: reader.get(StoredVm, name))
-        if found is None:
+        stored = self.engine.read(lambda reader: reader.get(StoredVm, name))
+        if stored is None:
             raise unknown("VM", name, vms_of(self.engine))
-        return found
+        return stored
 
     def events_of(self, request: str) -> list[StoredEvent]:
         """Return the events of a request, sorted by operation; call it on the loop."""

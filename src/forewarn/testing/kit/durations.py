@@ -32,7 +32,7 @@ def micros_of(length: Length) -> Micros:
     if not (is_number(seconds) and 0 <= seconds <= DURATION_MAX / SECOND):
         raise RefusedError(
             f"{reprlib.repr(length)} is not a valid length",
-            hint='Use a text such as "15m", a timedelta, or seconds up to ten years.',
+            hint='Use a string such as "15m", a timedelta, or seconds up to ten years.',
         )
     return round(seconds * SECOND)
 

@@ -156,7 +156,7 @@ class Event:
                 core.check_vm(vm)
             if stored.status is EventStatus.REMOVED:
                 raise RefusedError(
-                    f"{failure_report.event_line(stored)} is over and cannot be approved",
+                    f"{failure_report.event_line(stored)} has ended and cannot be approved",
                     hint="A VM can post the approval: the endpoint answers 200 (3.2).",
                 )
             core.ordered(lambda work: approvals.approve_for(work, self._id, as_vm=vm))

@@ -10,7 +10,7 @@ from datetime import timedelta
 from forewarn.instants import MINUTE, Micros, describe_duration
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import Event, EventStatus, Outcome
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.testing.kit.core import AnyCore
 from forewarn.testing.kit.durations import length_text
 
@@ -78,15 +78,15 @@ def approval(by: str, after: timedelta) -> str:
     return f"{by} approved {length} after the announcement"
 
 
-def request_line(seen: Seen, *, now: Micros) -> str:
+def request_line(entry: JournalEntry, *, now: Micros) -> str:
     """Return a request as one line, with its age."""
-    ago = now - seen.at
+    ago = now - entry.at
     when = length_text(ago) if ago < MINUTE else describe_duration(ago)
-    what = f"{seen.method} {seen.target}" if seen.method else "a connection"
-    line = f"{when} ago {seen.vm or 'an unknown caller'}: {what}"
-    line += f" -> {seen.status or 'no answer'}"
-    if seen.fault:
-        line += f" ({seen.fault})"
-    if seen.approved:
-        line += f", approves {', '.join(each[:ID_SHOWN] for each in seen.approved)}"
+    request = f"{entry.method} {entry.target}" if entry.method else "a connection"
+    line = f"{when} ago {entry.vm or 'an unknown caller'}: {request}"
+    line += f" -> {entry.status or 'no answer'}"
+    if entry.fault:
+        line += f" ({entry.fault})"
+    if entry.approved:
+        line += f", approves {', '.join(each[:ID_SHOWN] for each in entry.approved)}"
     return line

@@ -26,14 +26,14 @@ class Faults:
         A single fault lasts until it is cleared, unless the line limits it. With steps
         between commas, each step affects one request. Raises FaultError.
         """
-        words = line_of(line)
-        self._of(vm, lambda: self._core.faults.set(vm, words))
+        line_text = line_of(line)
+        self._of(vm, lambda: self._core.faults.set(vm, line_text))
 
     @checked
     def play(self, steps: Sequence[str | int], *, loops: bool = False) -> None:
         """Play steps in sequence for every VM, in addition to the faults from `set`."""
-        words = [line_of(step) for step in steps]
-        self._core.call(lambda: self._core.faults.play(words, loops=loops))
+        steps_text = [line_of(step) for step in steps]
+        self._core.call(lambda: self._core.faults.play(steps_text, loops=loops))
 
     @checked
     def load(self, file: str | Path) -> None:

@@ -31,7 +31,7 @@ def text_of(file: Path) -> str:
 
 
 def fleet_text(fleet: str | Path) -> str:
-    """Return a fleet file's text, from a Path or a text; raises what `text_of` raises."""
+    """Return a fleet file's text, from a Path or a string; raises what `text_of` raises."""
     if isinstance(fleet, Path):
         return text_of(fleet)
     refuse_name(fleet, "a fleet file's text")
@@ -39,7 +39,7 @@ def fleet_text(fleet: str | Path) -> str:
 
 
 def refuse_name(text: str, wanted: str) -> None:
-    """Raise RefusedError if a text is the name of a file."""
+    """Raise RefusedError if a string is the name of a file."""
     if text.endswith(".toml") and "\n" not in text:
         raise RefusedError(
             f"{quoted(text)} is the name of a file, not {wanted}",

@@ -60,14 +60,14 @@ def shown(value: object) -> str:
     return reprlib.repr(value)
 
 
-def unknown(what: str, name: str, known: Collection[str]) -> NotFoundError:
+def unknown(noun: str, name: str, known: Collection[str]) -> NotFoundError:
     """Return the error for an unknown name: `there is no VM "web_9"; known: web_0`."""
     meant = did_you_mean(name, known)
-    told = ", ".join(islice(known, NAMES_SHOWN)) or "none"
+    names = ", ".join(islice(known, NAMES_SHOWN)) or "none"
     more = len(known) - NAMES_SHOWN
     rest = f" and {more} more" if more > 0 else ""
     return NotFoundError(
-        f"there is no {what} {quoted(name)}{meant}; known: {told}{rest}"
+        f"there is no {noun} {quoted(name)}{meant}; known: {names}{rest}"
     )
 
 
@@ -89,7 +89,7 @@ def _choice(names: tuple[str, ...]) -> Form:
 
 
 def is_text(value: object) -> bool:
-    """Return whether a value is a text."""
+    """Return whether a value is a string."""
     return isinstance(value, str)
 
 
@@ -121,7 +121,7 @@ def _length(value: object) -> bool:
 
 
 def is_names(value: object) -> bool:
-    """Return whether a value is a text or a list of texts."""
+    """Return whether a value is a string or a list of texts."""
     return is_text(value) or _list_of(is_text, value)
 
 
@@ -150,7 +150,7 @@ def _text_or_path(value: object) -> bool:
 
 
 def is_fault(value: object) -> bool:
-    """Return whether a value can be a line of faults: a text, or a status."""
+    """Return whether a value can be a line of faults: a string, or a status."""
     return is_text(value) or is_whole(value)
 
 
@@ -159,12 +159,12 @@ LENGTH = Form(_length, 'a length such as "15m", seconds, or a timedelta')
 NAMES = Form(is_names, "a name, or a list of names")
 
 _BY_TYPE: Mapping[frozenset[object], Form] = {
-    frozenset({str}): Form(is_text, "a text"),
+    frozenset({str}): Form(is_text, "a string"),
     frozenset({int}): Form(is_whole, "a whole number"),
     frozenset({float}): Form(_positive, "a number above 0"),
     frozenset({bool}): Form(is_switch, "True or False"),
     frozenset({str, float, timedelta}): LENGTH,
-    frozenset({str, Path}): Form(_text_or_path, "a text, or a Path"),
+    frozenset({str, Path}): Form(_text_or_path, "a string, or a Path"),
     frozenset({str, Collection[str]}): NAMES,
     frozenset({Mapping[str, str]}): Form(
         is_texts, 'a dictionary of texts, such as {"timing.recovery": "60s"}'

@@ -56,17 +56,17 @@ async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:
 
     def decided() -> Approved | StoredEvent | None:
         stored = core.event(event_id)
-        found = _approved(core, stored)
-        if found is None and stored.status is EventStatus.REMOVED:
+        approval_ = _approved(core, stored)
+        if approval_ is None and stored.status is EventStatus.REMOVED:
             return stored
-        return found
+        return approval_
 
-    found = await core.until(decided, seconds=seconds)
-    if isinstance(found, Approved):
-        return found
+    outcome = await core.until(decided, seconds=seconds)
+    if isinstance(outcome, Approved):
+        return outcome
     stored = core.event(event_id)
     line = failure_report.event_line(stored)
-    if found is not None:
+    if outcome is not None:
         sentence = f"{line} ended without an approval"
     else:
         sentence = f"{line} was not approved within {seconds:g} s"
@@ -112,13 +112,13 @@ async def coming(
                 return event.event_id
         return None
 
-    found = await core.until(come, seconds=seconds)
-    if found is None:
-        what = event_type.value if event_type is not None else "event"
+    event_ids = await core.until(come, seconds=seconds)
+    if event_ids is None:
+        noun = event_type.value if event_type is not None else "event"
         whose = f" of {vm}" if vm else ""
-        sentence = f"no {what}{whose} was announced within {seconds:g} s"
+        sentence = f"no {noun}{whose} was announced within {seconds:g} s"
         raise failure_report.failure(core, sentence, vms=[vm] if vm else [])
-    return found
+    return event_ids
 
 
 def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
@@ -131,12 +131,14 @@ def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
 
 async def silence(core: AnyCore, event_id: str, seconds: float) -> None:
     """Raise NotSeenError if an event is approved now or during the given time."""
-    found = await core.until(
+    approval_ = await core.until(
         lambda: _approved(core, core.event(event_id)), seconds=seconds
     )
-    if found is not None:
+    if approval_ is not None:
         stored = core.event(event_id)
-        sentence = f"{failure_report.approval(found.by, found.after)}; expected none"
+        sentence = (
+            f"{failure_report.approval(approval_.by, approval_.after)}; expected none"
+        )
         raise failure_report.failure(core, sentence, vms=_vms(stored))
 
 
@@ -147,17 +149,17 @@ def judge_approval(
     if by and not by.startswith("("):
         core.check_vm(by)
     stored = core.event(event_id)
-    found = _approved(core, stored)
+    approval_ = _approved(core, stored)
     sentence = ""
-    if found is None:
+    if approval_ is None:
         sentence = f"{failure_report.event_line(stored)} is not approved"
         sentence += _why_at_once(stored)
-    elif by and found.by != by:
-        said = failure_report.approval(found.by, found.after)
-        sentence = f"{said}; expected it from {by}"
-    elif within is not None and found.after.total_seconds() > seconds_of(within):
-        said = failure_report.approval(found.by, found.after)
-        sentence = f"{said}; expected it within {length_text(micros_of(within))}"
+    elif by and approval_.by != by:
+        text = failure_report.approval(approval_.by, approval_.after)
+        sentence = f"{text}; expected it from {by}"
+    elif within is not None and approval_.after.total_seconds() > seconds_of(within):
+        text = failure_report.approval(approval_.by, approval_.after)
+        sentence = f"{text}; expected it within {length_text(micros_of(within))}"
     if sentence:
         raise failure_report.failure(core, sentence, vms=_vms(stored))
 

@@ -21,16 +21,16 @@ from forewarn.sim.vms import NewVm
 from forewarn.testing.kit.core import Core
 
 GRACE_SECONDS = 0.0
-"""Maximum time for pending requests when a world ends: its test is over."""
+"""Maximum time for pending requests when a world ends: its test has ended."""
 
 _CORE: ContextVar["weakref.ref[Core]"] = ContextVar("core")
 """The world of the current request. Only the test holds a strong reference to it."""
 
 
 def _core() -> Core:
-    found = _CORE.get()()
-    assert found is not None, "a collected world has no listener"
-    return found
+    core = _CORE.get()()
+    assert core is not None, "a collected world has no listener"
+    return core
 
 
 class _Present:

@@ -66,12 +66,12 @@ class RequestOptions:
     @property
     def values(self) -> dict[str, Value]:
         """Return the arguments of the operator's verb."""
-        said: dict[str, Value | None] = {
+        values_set: dict[str, Value | None] = {
             "duration": self.seconds,
             "description": self.description,
             "at_once": self.at_once,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in values_set.items() if value is not None}
 
 
 def staging(
@@ -121,8 +121,8 @@ def ordering(
     verb: str, targets: Sequence[str], wanted: RequestOptions, **more: Value
 ) -> Decide:
     """Return the request of a verb of the table."""
-    given = VerbRequest(targets=tuple(targets), values={**wanted.values, **more})
-    return lambda work: DECISIONS[verb](work, given)
+    request = VerbRequest(targets=tuple(targets), values={**wanted.values, **more})
+    return lambda work: DECISIONS[verb](work, request)
 
 
 def written(
@@ -188,10 +188,10 @@ def made(core: Core, decide: Decide) -> list[StoredEvent]:
 
 def type_of(action: Action) -> EventType:
     """Return the event type of maintenance with this impact."""
-    found = MAINTENANCE.get(action)
-    if found is None:
+    kind = MAINTENANCE.get(action)
+    if kind is None:
         raise RefusedError(f"maintenance has no impact {action.value}")
-    return found.event_type
+    return kind.event_type
 
 
 def event_type_of(name: str) -> EventType:

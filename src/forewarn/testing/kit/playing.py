@@ -36,7 +36,7 @@ under test use the machine's clock and see each step if they poll this often."""
 
 
 def find_scenario(name: str | Path) -> Scenario:
-    """Return a scenario by its name, alias or file; a text can be a file's name.
+    """Return a scenario by its name, alias or file; a string can be a file's name.
 
     Raises RefusedError, NotFoundError or ScenarioError.
     """
@@ -124,7 +124,7 @@ class Playing:
         if is_over:
             self._begun.result()
         else:
-            self._runner.look()
+            self._runner.check()
         failures = [each for each in self._runner.findings if each.failed]
         if failures or is_over:
             _judge(self._core, self._scenario, failures, is_over=is_over)

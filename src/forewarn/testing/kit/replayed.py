@@ -47,8 +47,8 @@ def recording_of(wanted: Wanted) -> Recording:
         "scenario",
         "names",
     ):
-        said = getattr(wanted, name)
-        if said not in (None, "", {}, ()) and said is not False:
+        value = getattr(wanted, name)
+        if value not in (None, "", {}, ()) and value is not False:
             raise RefusedError(
                 f"{name} cannot be combined with replay", hint="Remove one of them."
             )
@@ -99,7 +99,7 @@ class ReplayCore(AnyCore):
         vms = vm_names(recording, wanted.vms or VMS)
         is_virtual = wanted.clock == "virtual"
 
-        async def made() -> ReplayCore:
+        async def begun() -> ReplayCore:
             clock = VirtualClock(START) if is_virtual else SystemClock()
             replay = Replay(recording, clock=clock, speed=wanted.speed or 1.0)
             try:
@@ -111,7 +111,7 @@ class ReplayCore(AnyCore):
                 raise
             return cls(loop, replay, clock, Expected(wanted.expect))
 
-        return loop.wait(made())
+        return loop.wait(begun())
 
     @property
     def has_own_time(self) -> bool:

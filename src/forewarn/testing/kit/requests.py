@@ -5,7 +5,7 @@ from typing import Any
 
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim.deviations import RULES
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.core import AnyCore
 from forewarn.testing.kit.forms import unknown
@@ -20,7 +20,7 @@ request."""
 
 def visits(
     core: AnyCore, vm: str, count: int, seconds: float
-) -> Coroutine[Any, Any, list[Seen]]:
+) -> Coroutine[Any, Any, list[JournalEntry]]:
     """Return a coroutine that waits for more requests of a VM; empty: of any VM.
 
     Requests count from this call on, in any thread: the coroutine itself begins a
@@ -31,31 +31,31 @@ def visits(
 
 async def _visits(
     core: AnyCore, vm: str, count: int, seconds: float, *, last: int
-) -> list[Seen]:
-    def since() -> list[Seen]:
+) -> list[JournalEntry]:
+    def since() -> list[JournalEntry]:
         return core.journal.find(vm=vm or None, since=last)
 
-    def come() -> list[Seen] | None:
-        found = since()
-        return found if len(found) >= count else None
+    def come() -> list[JournalEntry] | None:
+        entries = since()
+        return entries if len(entries) >= count else None
 
-    found = await core.until(come, seconds=seconds)
-    if found is None:
+    entries = await core.until(come, seconds=seconds)
+    if entries is None:
         sentence = (
             f"{vm or 'all VMs'} made {len(since())} requests within {seconds:g} s; "
             f"expected {count}"
         )
         raise failure_report.failure(core, sentence, vms=[vm] if vm else [])
-    return found
+    return entries
 
 
 def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
     """Raise NotSeenError if the VM has received its events less often than expected."""
-    found = core.requests([vm])
-    had = sum(each.is_answered_poll for each in found)
+    entries = core.requests([vm])
+    had = sum(each.is_answered_poll for each in entries)
     if had < at_least:
         sentence = f"{vm} polled {had} times; expected {at_least}"
-        if others := len(found) - had:
+        if others := len(entries) - had:
             sentence += f" ({others} requests were for something else, or not answered)"
         if dropped := core.journal.dropped:
             sentence += f"; {dropped} older requests were dropped"
@@ -68,8 +68,8 @@ def judge_no_approval(core: AnyCore, vm: str) -> None:
     if approved:
         ids = [
             each[: failure_report.ID_SHOWN]
-            for seen in approved
-            for each in seen.approved
+            for entry in approved
+            for each in entry.approved
         ]
         sentence = f"{vm} approved {', '.join(ids)}; expected nothing"
         raise failure_report.failure(core, sentence, vms=[vm])
@@ -100,20 +100,20 @@ def deviations(core: AnyCore, *, but: Collection[str] = ()) -> list[str]:
     Rules in `but` do not count.
     """
     return [
-        f"{seen.vm or 'an unknown caller'}: {deviation}"
-        for seen, deviation in core.journal.deviations()
+        f"{entry.vm or 'an unknown caller'}: {deviation}"
+        for entry, deviation in core.journal.deviations()
         if deviation.name not in but
     ]
 
 
 def judge_deviations(core: AnyCore, *, but: Collection[str] = ()) -> None:
     """Raise NotSeenError if a client deviated from the protocol."""
-    found = [*dict.fromkeys(deviations(core, but=but))]
-    if not found:
+    lines_all = [*dict.fromkeys(deviations(core, but=but))]
+    if not lines_all:
         return
-    lines = found[:DEVIATIONS_SHOWN]
-    if len(found) > DEVIATIONS_SHOWN:
-        lines.append(f"and {len(found) - DEVIATIONS_SHOWN} more")
+    lines = lines_all[:DEVIATIONS_SHOWN]
+    if len(lines_all) > DEVIATIONS_SHOWN:
+        lines.append(f"and {len(lines_all) - DEVIATIONS_SHOWN} more")
     sentence = "\n  ".join(["clients deviated from the protocol:", *lines])
-    vms = [*dict.fromkeys(seen.vm for seen, _ in core.journal.deviations())]
+    vms = [*dict.fromkeys(entry.vm for entry, _ in core.journal.deviations())]
     raise failure_report.failure(core, sentence, vms=vms)

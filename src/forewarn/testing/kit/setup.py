@@ -148,24 +148,24 @@ class Wanted:
 
     def _check_fleets(self, scenario: Scenario | None) -> None:
         """Refuse two definitions of the fleet: one of them would be ignored."""
-        said = [
+        sources = [
             name
             for name, is_said in (("vms", self.vms), ("together", self.together))
             if is_said
         ]
-        if said and self.fleet:
+        if sources and self.fleet:
             raise RefusedError(
-                f"{said[0]} has no effect with a fleet", hint="Remove one of them."
+                f"{sources[0]} has no effect with a fleet", hint="Remove one of them."
             )
         if self.vms is not None and self.vms < len(self.names):
             raise RefusedError(
                 f"there are {len(self.names)} names for {self.vms} VMs",
                 hint="Remove vms.",
             )
-        if said and scenario is not None and scenario.fleet.text and not self.names:
+        if sources and scenario is not None and scenario.fleet.text and not self.names:
             raise RefusedError(
-                f"{scenario.name} has its own fleet, so {said[0]} has no effect",
-                hint=f"Remove {said[0]}, or use a fleet with the scenario's VMs.",
+                f"{scenario.name} has its own fleet, so {sources[0]} has no effect",
+                hint=f"Remove {sources[0]}, or use a fleet with the scenario's VMs.",
             )
 
     def _own_fleet(self) -> str:
@@ -183,8 +183,8 @@ def check_expected(
     expect: ExpectName | None,
 ) -> None:
     """Raise RefusedError for an empty name, or for `expect` without effect."""
-    for name, said in (("scenario", scenario), ("replay", replay)):
-        if said == "":
+    for name, value in (("scenario", scenario), ("replay", replay)):
+        if value == "":
             raise RefusedError(
                 f"{name} is empty, so nothing would be judged",
                 hint=f"Name one, or remove {name}. Check that no variable is unset.",
@@ -258,11 +258,11 @@ async def listen(sim_server: SimServer, vm: str) -> None:
 
 def vms_of(engine: Engine) -> list[str]:
     """Return the names of the existing VMs."""
-    found = engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
-    return [vm.name for vm in found if vm.state is not VmState.DELETED]
+    vms = engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
+    return [vm.name for vm in vms if vm.state is not VmState.DELETED]
 
 
 def host_of(engine: Engine, vm: str) -> str:
     """Return the host of a VM; empty if there is no such VM."""
-    found = engine.read(lambda reader: reader.get(Vm, vm))
-    return found.host if found is not None else ""
+    stored = engine.read(lambda reader: reader.get(Vm, vm))
+    return stored.host if stored is not None else ""

@@ -42,10 +42,10 @@ class Roster:
 
     def vm(self, name: str) -> Vm:
         """Return a VM by its name; raises NotFoundError for an unknown one."""
-        found = self._find(name)
-        if found is None:
+        vm_ = self._find(name)
+        if vm_ is None:
             raise unknown("VM", name, self._vms)
-        return found
+        return vm_
 
     def named(self, names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
         """Return names of VMs, given singly or in lists; raises NotFoundError."""
@@ -53,11 +53,11 @@ class Roster:
 
     def hosts_named(self, names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
         """Return names of hosts, as `named` does for VMs."""
-        found, known = flat(names), self.hosts
-        for name in found:
+        names_flat, known = flat(names), self.hosts
+        for name in names_flat:
             if name not in known:
                 raise unknown("host", name, known)
-        return found
+        return names_flat
 
     def check_target(self, name: str) -> None:
         """Raise NotFoundError unless a host or VM has this name."""

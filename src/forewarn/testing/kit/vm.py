@@ -9,7 +9,7 @@ from forewarn.metadata.http import Request, Response
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action, Verb
 from forewarn.protocol.versions import NEWEST
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.testing.client import EVENTS_PATH
 from forewarn.testing.kit import orders, requests
 from forewarn.testing.kit.calls import checked
@@ -38,7 +38,7 @@ class AioVm:
     @checked
     async def wait_for_requests(
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
-    ) -> list[Seen]:
+    ) -> list[JournalEntry]:
         """Wait as `Vm.wait_for_requests` does."""
         waiting = requests.visits(self._core, self._name, count, seconds_of(timeout))
         return await self._core.awaited(waiting)
@@ -76,8 +76,8 @@ class Vm:
     @checked
     def state(self) -> str:
         """Return the VM's state: `running`, `down` or `deleted`."""
-        found = live(self._core).read(lambda reader: reader.get(StoredVm, self.name))
-        return (VmState.DELETED if found is None else found.state).value
+        stored = live(self._core).read(lambda reader: reader.get(StoredVm, self.name))
+        return (VmState.DELETED if stored is None else stored.state).value
 
     @checked
     def environment(self) -> dict[str, str]:
@@ -296,20 +296,20 @@ class Vm:
         core, name = live(self._core), self.name
 
         def make() -> str:
-            found = [each for each in orders.made(core, decide) if each.names(name)]
-            if not found:
+            events = [each for each in orders.made(core, decide) if each.names(name)]
+            if not events:
                 raise RefusedError(
                     f"VM {name} gets no event from this request",
                     hint="The scope of the VM has no events of this kind. See the page 'Verbs and refusals'.",
                 )
-            return found[0].event_id
+            return events[0].event_id
 
         return Event(core, core.call(make))
 
     # Requests of the VM
     @property
     @checked
-    def requests(self) -> list[Seen]:
+    def requests(self) -> list[JournalEntry]:
         """Return the recorded requests of this VM, the oldest first."""
         return self._core.call(lambda: self._core.requests([self.name]))
 
@@ -321,7 +321,7 @@ class Vm:
     @checked
     def wait_for_requests(
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
-    ) -> list[Seen]:
+    ) -> list[JournalEntry]:
         """Wait for `count` more requests; fail if they do not come in time."""
         waiting = requests.visits(self._core, self.name, count, seconds_of(timeout))
         return self._core.wait(waiting)

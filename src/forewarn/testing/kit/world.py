@@ -18,7 +18,7 @@ from typing import Self
 
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import RefusedError
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Result
 from forewarn.sim.vms import NewVm
@@ -70,7 +70,7 @@ class AioScheduledEvents:
     @checked
     async def wait_for_requests(
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
-    ) -> list[Seen]:
+    ) -> list[JournalEntry]:
         """Wait as `ScheduledEvents.wait_for_requests` does."""
         waiting = requests.visits(self._core, "", count, seconds_of(timeout))
         return await self._core.awaited(waiting)
@@ -110,8 +110,8 @@ class AioScheduledEvents:
     async def wait_for_replay(self, timeout: Length | None = None) -> list[Event]:
         """Wait as `ScheduledEvents.wait_for_replay` does."""
         core = replaying(self._core)
-        found = await core.awaited(replayed.over(core, timeout))
-        return [Event(core, each) for each in found]
+        event_ids = await core.awaited(replayed.over(core, timeout))
+        return [Event(core, each) for each in event_ids]
 
 
 class ScheduledEvents(Several):
@@ -361,8 +361,8 @@ class ScheduledEvents(Several):
     @checked
     def events(self) -> list[Event]:
         """Return the current events, the oldest first."""
-        found = self._core.call(self._core.live_events)
-        return [Event(self._core, each.event_id) for each in found]
+        events_live = self._core.call(self._core.live_events)
+        return [Event(self._core, each.event_id) for each in events_live]
 
     @checked
     def event(self, event_id: str) -> Event:
@@ -442,7 +442,7 @@ class ScheduledEvents(Several):
     # Requests of the VMs
     @property
     @checked
-    def journal(self) -> list[Seen]:
+    def journal(self) -> list[JournalEntry]:
         """Return the recorded requests of all VMs, the oldest first."""
         return self._core.call(lambda: self._core.requests([]))
 
@@ -460,7 +460,7 @@ class ScheduledEvents(Several):
     @checked
     def wait_for_requests(
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
-    ) -> list[Seen]:
+    ) -> list[JournalEntry]:
         """Wait for `count` more requests of any VM; fail if they do not come in time."""
         waiting = requests.visits(self._core, "", count, seconds_of(timeout))
         return self._core.wait(waiting)

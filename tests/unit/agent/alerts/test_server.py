@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.alerts.reading import AlertsError
-from forewarn.agent.alerts.server import AlertServer, Found, Gatekeeper, Server
-from forewarn.agent.core.permits import AskGate, GateAnswer, GateSaid
+from forewarn.agent.alerts.server import AlertServer, AlertSummary, Gatekeeper, Server
+from forewarn.agent.core.permits import AskGate, GateAnswer, GateResponse
 from forewarn.agent.outbound import look_at_alerts
 from forewarn.agent.settings_model import GateSettings, Settings
 from forewarn.clock import SystemClock
@@ -22,7 +22,7 @@ from tests.support.fake_alerts import ALERTMANAGER, PROMETHEUS, FakeAlerts, Fire
 KINDS = pytest.mark.parametrize("kind", [PROMETHEUS, ALERTMANAGER])
 
 
-def ask(fake: FakeAlerts, **settings: object) -> Found:
+def ask(fake: FakeAlerts, **settings: object) -> AlertSummary:
     made = GateSettings(**{fake.kind: fake.url, **settings})  # pyright: ignore[reportArgumentType]
     return AlertServer(made, clock=SystemClock()).ask(5 * SECOND)
 
@@ -75,9 +75,9 @@ def test_oversized_answer_is_rejected() -> None:
 
 def test_hanging_server_times_out() -> None:
     with FakeAlerts(hangs=True) as fake:
-        made = AlertServer(GateSettings(prometheus=fake.url), clock=SystemClock())
+        server = AlertServer(GateSettings(prometheus=fake.url), clock=SystemClock())
         with pytest.raises(ForewarnError, match="no time left"):
-            made.ask(SECOND // 5)
+            server.ask(SECOND // 5)
 
 
 @needs_openssl
@@ -108,22 +108,24 @@ def test_check_reports_the_number_of_alerts_that_do_not_count() -> None:
 class Scripted:
     """A server that says what a test wants, when it wants."""
 
-    def __init__(self, say: Callable[[], Found]) -> None:
+    def __init__(self, say: Callable[[], AlertSummary]) -> None:
         self.say = say
 
-    def ask(self, timeout: Micros) -> Found:
+    def ask(self, timeout: Micros) -> AlertSummary:
         assert timeout == SECOND
         return self.say()
 
 
-OPEN = Found(answer=GateAnswer.CLEAR, alerts=0, text="no alert fires", all_alerts=0)
+OPEN = AlertSummary(
+    answer=GateAnswer.CLEAR, alerts=0, text="no alert fires", all_alerts=0
+)
 
 
-def said_of(make: Callable[[], Server], numbers: int = 1) -> list[GateSaid]:
-    said: list[GateSaid] = []
+def said_of(make: Callable[[], Server], numbers: int = 1) -> list[GateResponse]:
+    said: list[GateResponse] = []
     there = threading.Semaphore(0)
 
-    def tell(each: GateSaid) -> None:
+    def tell(each: GateResponse) -> None:
         said.append(each)
         there.release()
 
@@ -142,10 +144,10 @@ def test_each_query_gets_its_answer() -> None:
 
 
 def test_server_error_or_internal_error_is_reported_as_trouble() -> None:
-    def refuse() -> Found:
+    def refuse() -> AlertSummary:
         raise AlertsError("it answered 500")
 
-    def break_down() -> Found:
+    def break_down() -> AlertSummary:
         raise RuntimeError("oh")
 
     [said] = said_of(lambda: Scripted(refuse))
@@ -157,7 +159,7 @@ def test_server_error_or_internal_error_is_reported_as_trouble() -> None:
 def test_only_the_last_of_the_waiting_queries_is_sent() -> None:
     goes_on, is_there = threading.Event(), threading.Event()
 
-    def hang() -> Found:
+    def hang() -> AlertSummary:
         is_there.set()
         assert goes_on.wait(30)
         return OPEN
@@ -165,7 +167,7 @@ def test_only_the_last_of_the_waiting_queries_is_sent() -> None:
     said: list[int] = []
     ended = threading.Semaphore(0)
 
-    def tell(each: GateSaid) -> None:
+    def tell(each: GateResponse) -> None:
         said.append(each.number)
         ended.release()
 

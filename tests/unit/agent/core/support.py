@@ -7,7 +7,7 @@ from typing import Any
 
 from forewarn.agent.core import decide, steps
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     AskPeers,
     Command,
     Consent,
@@ -18,7 +18,7 @@ from forewarn.agent.core.model import (
     Note,
     NoteKind,
     Ordered,
-    PeerSaid,
+    PeerResponse,
     Phase,
     Polled,
     Run,
@@ -32,9 +32,9 @@ from forewarn.agent.core.model import (
 from forewarn.agent.core.permits import (
     AskGate,
     GateAnswer,
-    GateSaid,
+    GateResponse,
     LockAnswer,
-    LockSaid,
+    LockResponse,
     ReleaseLock,
     TakeLock,
 )
@@ -149,10 +149,10 @@ class Life:
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, Run):
             busy = {run.handler for run in self.running.values()}
-            assert command.is_again or command.handler not in busy
+            assert command.resumes or command.handler not in busy
             assert command.stop_at <= command.kill_at
             self.running[command.run_id] = command
-            if not command.is_again:
+            if not command.resumes:
                 assert command.run_id not in {run.run_id for run in self.runs}
                 self.runs.append(command)
         elif isinstance(command, Stop):
@@ -227,7 +227,7 @@ class Life:
         self, consent: Consent = Consent.GIVEN, event_id: str = "E1", **values: Any
     ) -> Decision:
         """Let the endpoint answer an approval."""
-        return self.give(Answered(event_id=event_id, consent=consent, **values))
+        return self.give(ApprovalResult(event_id=event_id, consent=consent, **values))
 
     def order(self, event_id: str = "E1") -> Decision:
         """Let an operator approve."""
@@ -235,7 +235,7 @@ class Life:
 
     def hear(self, name: str, *, is_prepared: bool, event_id: str = "E1") -> Decision:
         """Let another agent answer."""
-        said = PeerSaid(event_id=event_id, name=name, is_prepared=is_prepared)
+        said = PeerResponse(event_id=event_id, name=name, is_prepared=is_prepared)
         return self.give(said)
 
     def lock_says(
@@ -244,7 +244,7 @@ class Life:
         """Let the lock's server answer the last request."""
         number = self.lock_asked[-1].number
         return self.give(
-            LockSaid(number=number, answer=answer, until=until, detail=detail)
+            LockResponse(number=number, answer=answer, until=until, detail=detail)
         )
 
     def gate_says(
@@ -253,7 +253,7 @@ class Life:
         """Let the alert server answer the last question."""
         number = self.gate_asked[-1].number
         return self.give(
-            GateSaid(number=number, answer=answer, alerts=alerts, detail=detail)
+            GateResponse(number=number, answer=answer, alerts=alerts, detail=detail)
         )
 
     def restart(self, settings: Policy | None = None) -> Decision:

@@ -10,7 +10,7 @@ import pytest
 from forewarn.agent.core import gating
 from forewarn.agent.core.gating import TABLE, GateState, state_of
 from forewarn.agent.core.model import Stage
-from forewarn.agent.core.permits import NO_GATE, Gate, GateAnswer, GateSaid
+from forewarn.agent.core.permits import NO_GATE, Gate, GateAnswer, GateResponse
 from forewarn.agent.core.policy import (
     Approve,
     GateTerms,
@@ -179,7 +179,7 @@ def test_missing_answer_is_reported_as_trouble_after_a_timeout() -> None:
     assert "gives no usable answer: no answer for 35 s" in life.waits["E1"]
     assert len(life.gate_asked) == 2
     late = life.gate_asked[0].number
-    life.give(GateSaid(number=late, answer=CLEAR))
+    life.give(GateResponse(number=late, answer=CLEAR))
     assert life.sent == []
 
 
@@ -275,13 +275,13 @@ def test_gated_approval_is_abandoned_at_not_before() -> None:
         life.sleep(30 * SECOND)
         if life.memory.gate.is_asking:
             life.gate_says(ALERTS, FIRES)
-    asked = len(life.gate_asked)
+    count_before = len(life.gate_asked)
     assert life.waits["E1"].endswith("NotBefore has come, so it is not approved")
     assert told(life)[-1] == (
         "not approved before NotBefore: 1 alert fires: DiskFull (Prometheus at http://p)"
     )
     life.sleep(10 * MINUTE)
-    assert (life.sent, len(life.gate_asked)) == ([], asked)
+    assert (life.sent, len(life.gate_asked)) == ([], count_before)
     life.poll(started(notice()))
     assert [each for each in told(life) if "not approved" in each] == told(life)[-1:]
 
@@ -408,7 +408,7 @@ def test_restarted_agent_queries_the_gate_again() -> None:
     assert life.memory.gate.last is None
     life.poll(notice())
     assert len(life.gate_asked) == 2
-    life.give(GateSaid(number=life.gate_asked[0].number, answer=CLEAR))
+    life.give(GateResponse(number=life.gate_asked[0].number, answer=CLEAR))
     assert life.sent == []
     life.gate_says(CLEAR)
     assert life.sent == ["E1"]

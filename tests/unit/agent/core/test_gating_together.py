@@ -153,9 +153,9 @@ def test_peers_are_still_asked_while_the_gate_is_closed() -> None:
     life = company(Approver.ALL)
     life.hear("vm2", is_prepared=True)
     life.gate_says(ALERTS, FIRES)
-    asked = len(life.asked)
+    count_before = len(life.asked)
     life.sleep(20 * SECOND)
-    assert len(life.asked) == asked + 10
+    assert len(life.asked) == count_before + 10
 
 
 def test_peer_that_becomes_unprepared_also_delays_the_approval() -> None:

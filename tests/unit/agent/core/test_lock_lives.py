@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from forewarn.agent.core import decide
 from forewarn.agent.core.locking import LATE_FOR
 from forewarn.agent.core.model import (
-    Answered,
+    ApprovalResult,
     Command,
     Consent,
     Finished,
@@ -32,7 +32,7 @@ from forewarn.agent.core.model import (
 )
 from forewarn.agent.core.permits import (
     LockAnswer,
-    LockSaid,
+    LockResponse,
     LockState,
     ReleaseLock,
     TakeLock,
@@ -67,7 +67,7 @@ class Server:
 
     def ask(
         self, asked: TakeLock | ReleaseLock, now: Micros
-    ) -> tuple[Micros, LockSaid] | None:
+    ) -> tuple[Micros, LockResponse] | None:
         """Carry a request out; return when its answer comes, None: it is lost."""
         fate = self.random.random() if now < self.well_from else 1.0
         took = self.random.randrange(5) * SECOND // 2
@@ -105,8 +105,8 @@ class Server:
         self.holders.setdefault(asked.holder, now)
         return LockAnswer.TAKEN
 
-    def _said(self, asked: TakeLock | ReleaseLock, answer: LockAnswer) -> LockSaid:
-        return LockSaid(number=asked.number, answer=answer, detail="a detail")
+    def _said(self, asked: TakeLock | ReleaseLock, answer: LockAnswer) -> LockResponse:
+        return LockResponse(number=asked.number, answer=answer, detail="a detail")
 
 
 class Resident:
@@ -207,14 +207,14 @@ class Resident:
     ) -> Iterator[str]:
         soon = now + self.random.randrange(4) * SECOND
         if isinstance(command, Run):
-            state = StepState.LOST if command.is_again else StepState.DONE
+            state = StepState.LOST if command.resumes else StepState.DONE
             said = Finished(run_id=command.run_id, state=state)
             self.waiting.append((soon, said))
         elif isinstance(command, Send):
             if command.event_id in self.notices:
                 self.approved.add(command.event_id)
                 yield command.event_id
-            answer = Answered(event_id=command.event_id, consent=Consent.GIVEN)
+            answer = ApprovalResult(event_id=command.event_id, consent=Consent.GIVEN)
             self.waiting.append((soon, answer))
         elif isinstance(command, (TakeLock, ReleaseLock)):
             answered = server.ask(command, now)

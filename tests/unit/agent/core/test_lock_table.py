@@ -9,7 +9,7 @@ import pytest
 from deploy import agent_states
 from forewarn.agent.core import table
 from forewarn.agent.core.permits import LockState
-from forewarn.agent.core.table import IllegalStepError, LockGiven
+from forewarn.agent.core.table import IllegalStepError, LockInput
 
 ARROWS = {
     ("unknown", "need"): "wanted",
@@ -47,11 +47,11 @@ ARROWS = {
 
 @pytest.mark.parametrize(
     ("state", "given"),
-    list(itertools.product(LockState, LockGiven)),
+    list(itertools.product(LockState, LockInput)),
     ids=lambda value: value.value,
 )
 def test_every_lock_state_handles_or_rejects_every_input(
-    state: LockState, given: LockGiven
+    state: LockState, given: LockInput
 ) -> None:
     wanted = ARROWS.get((state.value, given.value))
     if wanted is None:

@@ -115,8 +115,8 @@ def test_lock_requests_become_more_frequent_near_the_deadline() -> None:
     while not agent.sent:
         times.append(agent.now)
         agent.lock_says(REFUSED)
-        asked = len(agent.lock_asked)
-        while len(agent.lock_asked) == asked and not agent.sent:
+        count_before = len(agent.lock_asked)
+        while len(agent.lock_asked) == count_before and not agent.sent:
             agent.sleep(SECOND)
     pauses = [after - before for before, after in zip(times, times[1:])]
     assert max(pauses) <= 31 * SECOND
@@ -262,9 +262,9 @@ def test_peers_are_asked_while_the_lock_is_awaited() -> None:
     agent.poll(notice(resources=("vm1", "vm2")))
     agent.hear("vm2", is_prepared=True)
     assert agent.lock_asked == [take(1)]
-    asked = len(agent.asked)
+    count_before = len(agent.asked)
     agent.poll(notice(resources=("vm1", "vm2")), times=10)
-    assert len(agent.asked) > asked
+    assert len(agent.asked) > count_before
     assert agent.sent == []
     agent.lock_says(TAKEN)
     assert agent.sent == ["E1"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from forewarn.agent.core.model import Memory, StepState
 from forewarn.agent.core.permits import (
-    LockSaid,
+    LockResponse,
     LockState,
     ReleaseLock,
 )
@@ -66,7 +66,7 @@ def test_unanswered_request_is_repeated() -> None:
     assert agent.lock_asked == [take(1), take(2)]
     assert agent.memory.lock.trouble == "no answer for 1 m"
     # The first answer comes too late to mean anything.
-    agent.give(LockSaid(number=1, answer=TAKEN))
+    agent.give(LockResponse(number=1, answer=TAKEN))
     assert agent.sent == []
     agent.lock_says(TAKEN)
     assert agent.sent == ["E1"]
@@ -112,9 +112,9 @@ def test_release_is_tried_until_it_is_confirmed() -> None:
     gone(agent)
     for _ in range(30):
         agent.lock_says(TROUBLE, detail="500")
-        asked = len(agent.lock_asked)
+        count_before = len(agent.lock_asked)
         agent.sleep(MINUTE)
-        assert len(agent.lock_asked) == asked + 1
+        assert len(agent.lock_asked) == count_before + 1
         assert isinstance(agent.lock_asked[-1], ReleaseLock)
     agent.lock_says(RELEASED)
     assert state(agent) is LockState.FREE
@@ -191,9 +191,9 @@ def test_failed_confirmation_is_retried_every_30_seconds() -> None:
     agent.sleep(20 * MINUTE)
     for _ in range(10):
         agent.lock_says(TROUBLE, detail="500")
-        asked = len(agent.lock_asked)
+        count_before = len(agent.lock_asked)
         agent.sleep(30 * SECOND)
-        assert len(agent.lock_asked) == asked + 1
+        assert len(agent.lock_asked) == count_before + 1
     assert state(agent) is LockState.HELD
 
 
@@ -415,5 +415,5 @@ def test_observer_leaves_the_lock_unchanged() -> None:
 
 def test_unexpected_lock_answer_is_ignored() -> None:
     agent = life()
-    agent.give(LockSaid(number=0, answer=TAKEN))
+    agent.give(LockResponse(number=0, answer=TAKEN))
     assert agent.memory.lock == FREE.lock

@@ -143,7 +143,7 @@ def test_a_run_that_outlived_the_agent_is_waited_for() -> None:
     life.poll(notice())
     decision = life.restart()
     (run,) = life.running.values()
-    assert run.is_again
+    assert run.resumes
     assert decision.wake == life.now
     life.poll(notice())
     life.end("drain")

@@ -90,7 +90,7 @@ def test_failed_restore_is_retried_and_resumed_after_a_restart() -> None:
     assert len(life.runs) == 2, "one after the other"
     life.restart()
     (again,) = life.running.values()
-    assert again.is_again
+    assert again.resumes
     life.poll(times=2)
     life.end("drain")
     assert life.begun()[2:] == [("", "recover", "flush")]

@@ -172,8 +172,8 @@ def test_one_refusal_is_not_final() -> None:
     life.answer(Consent.REFUSED, detail="400: no such event")
     assert life.task().consent is Consent.WANTED
     assert life.waits == {"E1": "it was sent but not confirmed; 400: no such event"}
-    told = "the approval was refused, and is sent again: 400: no such event"
-    assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, told)]
+    message = "the approval was refused, and is sent again: 400: no such event"
+    assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, message)]
     life.sleep(SECOND)
     assert life.sent == ["E1", "E1"]
     life.answer(Consent.GIVEN)

@@ -12,7 +12,7 @@ from tests.unit.agent.core.support import START, notice
 
 
 def step(handler: str, phase: Phase = Phase.PREPARE, **values: object) -> Step:
-    made = Step(
+    step = Step(
         handler=handler,
         phase=phase,
         attempt=1,
@@ -21,7 +21,7 @@ def step(handler: str, phase: Phase = Phase.PREPARE, **values: object) -> Step:
         stop_at=START,
         kill_at=START,
     )
-    return replace(made, **values)
+    return replace(step, **values)
 
 
 def task(*runs: Step, event_id: str = "E1") -> Task:

@@ -11,7 +11,7 @@ from forewarn.agent.core import table
 from forewarn.agent.core.model import Presence, Stage, Task
 from forewarn.agent.core.permits import LockState
 from forewarn.agent.core.presence import Answer
-from forewarn.agent.core.table import Given, IllegalStepError
+from forewarn.agent.core.table import IllegalStepError, StageInput
 from tests.support.pages import EXPLANATION, check_block
 from tests.unit.agent.core.support import START, notice
 from tests.unit.agent.core.test_presence import ARROWS as PRESENCES
@@ -40,10 +40,12 @@ ARROWS = {
 @pytest.mark.clause("8.3")
 @pytest.mark.parametrize(
     ("stage", "given"),
-    list(itertools.product(Stage, Given)),
+    list(itertools.product(Stage, StageInput)),
     ids=lambda value: value.value.replace(" ", "-"),
 )
-def test_every_stage_handles_or_rejects_every_input(stage: Stage, given: Given) -> None:
+def test_every_stage_handles_or_rejects_every_input(
+    stage: Stage, given: StageInput
+) -> None:
     task = Task(event_id="E1", notice=notice(), mine=True, stage=stage, seen=START)
     wanted = ARROWS.get((stage.value, given.value))
     if wanted is None:

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder."""
+"""Tests of the directory of a run."""
 
 import os
 from pathlib import Path
@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handlers import records
-from forewarn.agent.handlers.records import Folder, Shelf
+from forewarn.agent.handlers.records import RunDirectory, RunRecords
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    folder = Shelf(tmp_path / "runs").folder("r1")
+def folder(tmp_path: Path) -> RunDirectory:
+    folder = RunRecords(tmp_path / "runs").directory("r1")
     folder.make(b"{}")
     return folder
 
 
-def test_run_directory_is_accessible_only_to_its_owner(folder: Folder) -> None:
+def test_run_directory_is_accessible_only_to_its_owner(folder: RunDirectory) -> None:
     assert Path(folder.path).stat().st_mode & 0o077 == 0
 
 
-def test_a_claim_is_made_once(folder: Folder) -> None:
+def test_a_claim_is_made_once(folder: RunDirectory) -> None:
     assert folder.claimed() is None
     assert folder.claim()
     assert not folder.claim()
@@ -28,13 +28,13 @@ def test_a_claim_is_made_once(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12", "12\n", "12\n(x) R", "x\n(x) R\n"])
-def test_incomplete_claim_is_ignored(folder: Folder, text: str) -> None:
+def test_incomplete_claim_is_ignored(folder: RunDirectory, text: str) -> None:
     (Path(folder.path) / "claim").write_text(text)
     assert folder.claimed() is None
 
 
 def test_claim_identifies_a_process_by_pid_and_start_time(
-    folder: Folder,
+    folder: RunDirectory,
 ) -> None:
     stat = f"12 (a ) (b) S {' '.join(str(n) for n in range(4, 30))}"
     (Path(folder.path) / "claim").write_text(f"12\n{stat}\n")
@@ -42,12 +42,12 @@ def test_claim_identifies_a_process_by_pid_and_start_time(
 
 
 @pytest.mark.parametrize("text", ["", "1", "x\n", "\n", "-1\n"])
-def test_incomplete_status_is_ignored(folder: Folder, text: str) -> None:
+def test_incomplete_status_is_ignored(folder: RunDirectory, text: str) -> None:
     (Path(folder.path) / "status").write_text(text)
     assert folder.status() is None
 
 
-def test_long_output_is_truncated_repeatedly(folder: Folder) -> None:
+def test_long_output_is_truncated_repeatedly(folder: RunDirectory) -> None:
     file = Path(folder.path) / "output"
     size = records.OUTPUT_BYTES_MAX
     for letter in "abc":
@@ -63,7 +63,7 @@ def test_long_output_is_truncated_repeatedly(folder: Folder) -> None:
     assert folder.last_line().startswith("c")
 
 
-def test_last_line_has_no_control_characters(folder: Folder) -> None:
+def test_last_line_has_no_control_characters(folder: RunDirectory) -> None:
     (Path(folder.path) / "output").write_bytes(b"one\n\x1b[31mtwo\x00\xff  \n\n \n")
     assert folder.last_line() == "two�"
 
@@ -71,16 +71,16 @@ def test_last_line_has_no_control_characters(folder: Folder) -> None:
 def test_run_name_cannot_leave_the_run_directory(tmp_path: Path) -> None:
     for name in ("", ".", "..", "../x", "a/b"):
         with pytest.raises(AssertionError):
-            Shelf(tmp_path).folder(name)
+            RunRecords(tmp_path).directory(name)
 
 
 def test_active_runs_are_kept_regardless_of_age(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    runs = RunRecords(tmp_path)
     names = [f"r{number}" for number in range(records.RUNS_KEPT + 2)]
     for age, name in enumerate(names):
-        shelf.folder(name).make(b"")
+        runs.directory(name).make(b"")
         os.utime(tmp_path / name, (age, age))
-    shelf.clear(["r0"])
+    runs.clear(["r0"])
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {*names} - {"r1"}
 
@@ -104,10 +104,10 @@ def test_run_id_is_parsed(run_id: str, wanted: tuple[str, str, str]) -> None:
 def test_directories_of_a_similarly_named_handler_are_excluded(
     tmp_path: Path,
 ) -> None:
-    shelf = Shelf(tmp_path / "runs")
-    assert shelf.folders_of("drain") == []
+    records = RunRecords(tmp_path / "runs")
+    assert records.directories_of("drain") == []
     mine, other = "E1.j1-1.1.prepare.1.drain", "E1.j1-1.1.prepare.1.x.drain"
     for name in (mine, other):
-        shelf.folder(name).make(b"{}")
-    assert [folder.name for folder in shelf.folders_of("drain")] == [mine]
-    assert [folder.name for folder in shelf.folders_of("x.drain")] == [other]
+        records.directory(name).make(b"{}")
+    assert [folder.name for folder in records.directories_of("drain")] == [mine]
+    assert [folder.name for folder in records.directories_of("x.drain")] == [other]

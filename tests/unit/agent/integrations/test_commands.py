@@ -85,11 +85,11 @@ def test_refused_command_is_not_retried() -> None:
 
 def test_failing_command_is_reported_at_the_deadline() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
-    said = r"timed out while asking it: nobody is here$"
-    with pytest.raises(TimeUpError, match=said):
+    message = r"timed out while asking it: nobody is here$"
+    with pytest.raises(TimeUpError, match=message):
         COMMANDS.patiently(words, context(2), doing="asking it", may_pass=always)
-    said = r"timed out while asking it: sh .* no result within 0 s$"
-    with pytest.raises(TimeUpError, match=said):
+    message = r"timed out while asking it: sh .* no result within 0 s$"
+    with pytest.raises(TimeUpError, match=message):
         COMMANDS.patiently(
             HANGS, context(2), doing="asking it", may_pass=always, seconds=0.3
         )
@@ -102,8 +102,8 @@ def test_failing_command_is_reported_at_the_deadline() -> None:
 def test_timeout_of_the_run_names_the_whole_task() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
     held = context(2)
-    said = r"timed out while stopping web: nobody is here$"
-    with pytest.raises(TimeUpError, match=said), held.doing("stopping web"):
+    message = r"timed out while stopping web: nobody is here$"
+    with pytest.raises(TimeUpError, match=message), held.doing("stopping web"):
         COMMANDS.patiently(words, held, doing="asking it", may_pass=always)
     with pytest.raises(HandlerError, match=r"^refused$"), held.doing("stopping web"):
         raise HandlerError("refused")

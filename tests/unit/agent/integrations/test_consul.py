@@ -50,8 +50,8 @@ def reboot() -> Job:
 
 def test_the_node_goes_into_maintenance_and_comes_back(story: Story) -> None:
     handler = story.handler()
-    said = handler.worker.prepare(reboot(), handler.context()).detail
-    assert said == "the node is in maintenance"
+    message = handler.worker.prepare(reboot(), handler.context()).detail
+    assert message == "the node is in maintenance"
     assert list(story.consul.maintained()) == [NODE_CHECK]
     assert story.consul.maintained()[NODE_CHECK].startswith("forewarn it: Reboot since")
     handler.again()
@@ -72,8 +72,8 @@ def test_prepare_and_recover_are_idempotent(story: Story) -> None:
 
 def test_services_enter_maintenance_individually(story: Story) -> None:
     handler = story.handler('services = ["web", "api/v2"]')
-    said = "service web is in maintenance; service api/v2 is in maintenance"
-    assert handler.prepare() == said
+    message = "service web is in maintenance; service api/v2 is in maintenance"
+    assert handler.prepare() == message
     assert story.consul.writes()[1] == "PUT /v1/agent/service/maintenance/api/v2"
     assert handler.recover() == "service web is back; service api/v2 is back"
 
@@ -119,8 +119,8 @@ def test_unknown_service_fails_the_preparation(story: Story) -> None:
     assert handler.fails("prepare") == "Consul's agent has no service wep"
     assert list(story.consul.maintained()) == [WEB]
     assert handler.recover() == "service web is back"
-    (told,) = handler.check()
-    assert told.endswith("has no service wep, or the token cannot read it")
+    (problem,) = handler.check()
+    assert problem.endswith("has no service wep, or the token cannot read it")
 
 
 def test_prepare_waits_for_clients_that_cache_the_address(story: Story) -> None:
@@ -141,8 +141,8 @@ def test_wait_that_is_already_over_is_not_repeated(story: Story) -> None:
     handler = story.handler('wait = "1m"')
     long_ago = replace(reboot(), now=SystemClock().now() - 3_600 * SECOND)
     for _ in range(2):
-        said = handler.worker.prepare(long_ago, handler.context(1)).detail
-        assert said == "the node is in maintenance"
+        message = handler.worker.prepare(long_ago, handler.context(1)).detail
+        assert message == "the node is in maintenance"
 
 
 def test_short_wait_is_completed(story: Story) -> None:
@@ -159,9 +159,9 @@ def test_token_is_read_again_and_not_disclosed(story: Story, tmp_path: Path) -> 
     assert "No such file" in handler.fails("prepare")
     assert "No such file" in handler.check()[0]
     secret.write_text("wrong\n")
-    told = handler.fails("prepare")
-    assert "403: ACL not found" in told
-    assert "wrong" not in told
+    message = handler.fails("prepare")
+    assert "403: ACL not found" in message
+    assert "wrong" not in message
     secret.write_text("s3cret\n")
     assert handler.check() == []
     assert handler.prepare() == "the node is in maintenance"
@@ -172,17 +172,17 @@ def test_missing_permission_is_named(story: Story, tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("reader\n")
     keys = f'token_file = "{secret}"\n'
-    told = story.handler(keys).fails("prepare")
-    assert told.endswith("""; its token needs node "NAME" { policy = "write" }""")
-    told = story.handler(f'{keys}services = "web"').fails("prepare")
-    assert told.endswith("""; its token needs service "NAME" { policy = "write" }""")
+    message = story.handler(keys).fails("prepare")
+    assert message.endswith("""; its token needs node "NAME" { policy = "write" }""")
+    message = story.handler(f'{keys}services = "web"').fails("prepare")
+    assert message.endswith("""; its token needs service "NAME" { policy = "write" }""")
 
 
 def test_maintenance_that_does_not_appear_is_a_failure(story: Story) -> None:
     handler = story.handler()
     story.consul.refusals = [Response({}), Response(text=""), Response({})]
-    told = handler.fails("prepare")
-    assert told.startswith("Consul does not show the node in maintenance")
+    message = handler.fails("prepare")
+    assert message.startswith("Consul does not show the node in maintenance")
 
 
 def test_maintenance_that_does_not_end_is_reported(story: Story) -> None:
@@ -198,9 +198,9 @@ def test_unavailable_agent_is_retried(story: Story) -> None:
     story.consul.refusals = [Response(status=503, text="starting")] * 2
     assert handler.prepare() == "the node is in maintenance"
     story.consul.end()
-    told = handler.fails("recover", 0.4)
-    assert told.startswith("timed out while retrying")
-    assert "connection refused" in told
+    message = handler.fails("recover", 0.4)
+    assert message.startswith("timed out while retrying")
+    assert "connection refused" in message
     assert "connection refused" in handler.check()[0]
     story.consul.begin()
     assert handler.recover() == "the node is back"

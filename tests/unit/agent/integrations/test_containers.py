@@ -276,8 +276,8 @@ def test_container_removed_in_the_meantime_is_reported_once(story: Story) -> Non
     handler = story.handler('containers = [["web", "db"]]')
     handler.prepare()
     story.engine.remove("web")
-    said = "web was removed in the meantime and cannot be started"
-    assert handler.fails("recover") == said
+    message = "web was removed in the meantime and cannot be started"
+    assert handler.fails("recover") == message
     assert story.engine.status("db") == "running"
     assert handler.recover() == "nothing had to be undone"
 
@@ -372,8 +372,8 @@ def test_unavailable_engine_is_retried(on_docker: Story) -> None:
     on_docker.engine.away(1, DOCKER_IS_AWAY)
     assert handler.prepare() == "stopped web"
     on_docker.engine.away(1_000, DOCKER_IS_AWAY)
-    said = handler.fails("recover", FEW_CALLS)
-    assert said == (f"timed out while asking docker: {DOCKER_IS_AWAY}")
+    message = handler.fails("recover", FEW_CALLS)
+    assert message == (f"timed out while asking docker: {DOCKER_IS_AWAY}")
 
 
 def test_missing_engine_permission_is_reported_at_once(on_docker: Story) -> None:
@@ -384,10 +384,12 @@ def test_missing_engine_permission_is_reported_at_once(on_docker: Story) -> None
         "permission denied while trying to connect to the Docker daemon socket at "
         "unix:///var/run/docker.sock",
     )
-    (said,) = handler.check()
-    assert said.startswith("docker ps: permission denied while trying")
-    assert said.endswith("(run the agent as root, or let its user access the engine)")
-    assert handler.fails("prepare") == said
+    (problem,) = handler.check()
+    assert problem.startswith("docker ps: permission denied while trying")
+    assert problem.endswith(
+        "(run the agent as root, or let its user access the engine)"
+    )
+    assert handler.fails("prepare") == problem
 
 
 def test_refused_stop_is_reported(story: Story) -> None:
@@ -462,4 +464,4 @@ def test_inspect_answer_without_container_or_error_is_rejected(
     story.commands = InProcess({"docker": command})
     engine = Engine(story.commands, "docker", ["docker"])
     with pytest.raises(HandlerError, match=r"^docker container inspect: "):
-        engine.look(["web"], context())
+        engine.inspect(["web"], context())

@@ -62,20 +62,20 @@ def test_servers_are_drained_and_made_ready_again(
 ) -> None:
     proxy.servers["app/web_1"].sessions = [3, 2, 1, 0]
     proxy.servers["app/web_2"].sessions = [7]
-    made = worker(proxy, tmp_path)
-    assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
+    handler = worker(proxy, tmp_path)
+    assert prepare(handler) == "app/web_1, api/web_1 drained; 0 sessions left"
     assert admins(proxy) == DRAINED
-    assert recover(made) == "app/web_1 ready, api/web_1 ready"
+    assert recover(handler) == "app/web_1 ready, api/web_1 ready"
     assert admins(proxy) == READY
-    assert recover(made) == "this handler drained nothing"
+    assert recover(handler) == "this handler drained nothing"
 
 
 def test_overlapping_events_drain_once(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    made = worker(proxy, tmp_path)
-    prepare(made)
-    assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
+    assert prepare(handler) == "app/web_1, api/web_1 drained; 0 sessions left"
     assert len(proxy.orders()) == 2
-    recover(made)
+    recover(handler)
     assert admins(proxy) == READY
 
 
@@ -84,12 +84,12 @@ def test_server_already_out_stays_out(
     proxy: FakeHaproxy, tmp_path: Path, flag: int
 ) -> None:
     proxy.servers["api/web_1"].admin = flag
-    made = worker(proxy, tmp_path)
+    handler = worker(proxy, tmp_path)
     assert (
-        prepare(made)
+        prepare(handler)
         == "app/web_1 drained; api/web_1 was already out of rotation; 0 sessions left"
     )
-    assert recover(made) == "app/web_1 ready"
+    assert recover(handler) == "app/web_1 ready"
     assert admins(proxy) == {**READY, "api/web_1": flag}
 
 
@@ -107,19 +107,19 @@ def test_sessions_of_servers_already_out_of_rotation_are_waited_for(
     for label in ("app/web_1", "api/web_1"):
         proxy.servers[label].admin = 0x01
         proxy.servers[label].sessions = [1, 1, 0]
-    made = worker(proxy, tmp_path)
+    handler = worker(proxy, tmp_path)
     assert (
-        prepare(made)
+        prepare(handler)
         == "app/web_1, api/web_1 were already out of rotation; 0 sessions left"
     )
     assert proxy.orders() == []
 
 
 def test_maintenance_set_by_others_is_kept(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    made = worker(proxy, tmp_path)
-    prepare(made)
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
     proxy.servers["app/web_1"].admin = 0x01
-    assert recover(made) == (
+    assert recover(handler) == (
         "app/web_1 left in maintenance, which this handler did not set, api/web_1 ready"
     )
     assert admins(proxy) == {**READY, "app/web_1": 0x01}
@@ -128,42 +128,42 @@ def test_maintenance_set_by_others_is_kept(proxy: FakeHaproxy, tmp_path: Path) -
 def test_a_few_sessions_may_be_left(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [9, 2]
     proxy.servers["api/web_1"].queued = 1
-    made = worker(proxy, tmp_path, sessions_max=3)
-    assert prepare(made) == "app/web_1, api/web_1 drained; 3 sessions left"
+    handler = worker(proxy, tmp_path, sessions_max=3)
+    assert prepare(handler) == "app/web_1, api/web_1 drained; 3 sessions left"
 
 
 def test_remaining_sessions_fail_prepare(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     proxy.servers["api/web_1"].sessions = [1]
-    made = worker(proxy, tmp_path, wait=20_000)
+    handler = worker(proxy, tmp_path, wait=20_000)
     with pytest.raises(TimeUpError) as raised:
-        prepare(made)
+        prepare(handler)
     assert raised.value.message == (
         "after 1 s: 3 sessions are left: app/web_1 2, api/web_1 1"
     )
     proxy.servers["app/web_1"].sessions = [0]
     with pytest.raises(TimeUpError, match="1 session is left: api/web_1 1"):
-        prepare(made)
+        prepare(handler)
     # They stay drained: the event comes in any case, and its end makes them ready.
     assert admins(proxy) == DRAINED
 
 
 def test_wait_ends_at_the_deadline(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
-    made = worker(proxy, tmp_path, wait=3_600_000_000, sessions_left="leave")
-    made.prepare(job_of(), context(3))
+    handler = worker(proxy, tmp_path, wait=3_600_000_000, sessions_left="leave")
+    handler.prepare(job_of(), context(3))
 
 
 def test_remaining_sessions_may_be_left(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
-    made = worker(proxy, tmp_path, wait=20_000, sessions_left="leave")
-    assert prepare(made) == "app/web_1, api/web_1 drained; 2 sessions left"
+    handler = worker(proxy, tmp_path, wait=20_000, sessions_left="leave")
+    assert prepare(handler) == "app/web_1, api/web_1 drained; 2 sessions left"
 
 
 def test_sessions_are_shut_down_if_set(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
-    made = worker(proxy, tmp_path, wait=20_000, sessions_left="shutdown")
-    assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
+    handler = worker(proxy, tmp_path, wait=20_000, sessions_left="shutdown")
+    assert prepare(handler) == "app/web_1, api/web_1 drained; 0 sessions left"
     assert proxy.orders()[2:] == ["shutdown sessions server app/web_1"]
 
 
@@ -171,12 +171,12 @@ def test_sessions_that_cannot_be_shut_down_fail_the_preparation(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.servers["app/web_1"].sessions = [2]
-    made = worker(proxy, tmp_path, wait=1_000, sessions_left="shutdown")
-    prepare(made)
+    handler = worker(proxy, tmp_path, wait=1_000, sessions_left="shutdown")
+    prepare(handler)
     proxy.servers["app/web_1"].sessions = [2]
     proxy.is_obeying = False
     with pytest.raises(TimeUpError, match="waiting: 2 sessions are left"):
-        prepare(made, looks=3)
+        prepare(handler, looks=3)
 
 
 def test_maintenance_state_follows_the_drain_if_configured(
@@ -184,24 +184,24 @@ def test_maintenance_state_follows_the_drain_if_configured(
 ) -> None:
     proxy.servers["api/web_1"].admin = 0x08
     proxy.servers["app/web_1"].sessions = [1, 1, 0]
-    made = worker(proxy, tmp_path, maint=True)
-    prepare(made)
+    handler = worker(proxy, tmp_path, maint=True)
+    prepare(handler)
     # A server that others have drained is not put into maintenance.
     assert admins(proxy) == {**READY, "app/web_1": 0x01, "api/web_1": 0x08}
     assert proxy.orders() == [
         "set server app/web_1 state drain",
         "set server app/web_1 state maint",
     ]
-    prepare(made)
-    assert recover(made) == "app/web_1 ready"
+    prepare(handler)
+    assert recover(handler) == "app/web_1 ready"
     assert admins(proxy) == {**READY, "api/web_1": 0x08}
 
 
 def test_lost_proxy_is_retried(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    made = worker(proxy, tmp_path, maint=True, servers=("app/web_1",))
+    handler = worker(proxy, tmp_path, maint=True, servers=("app/web_1",))
     # It answers seven times: two looks of three questions, and the order between.
     proxy.answers = [*untouched(7), ""]
-    prepare(made)
+    prepare(handler)
     assert admins(proxy)["app/web_1"] == 0x01
 
 
@@ -214,22 +214,22 @@ def test_servers_drain_again_after_reload(proxy: FakeHaproxy, tmp_path: Path) ->
         done.set()
 
     proxy.answers = [*untouched(11), reload]
-    made = worker(proxy, tmp_path)
-    prepare(made)
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
     assert done.is_set()
     assert admins(proxy) == DRAINED
-    recover(made)
+    recover(handler)
     assert admins(proxy) == READY
 
 
 def test_after_a_reload_recovery_has_nothing_to_undo(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
-    made = worker(proxy, tmp_path)
-    prepare(made)
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
     proxy.reload(**{"app/web_1": Server(op=0)})
     ordered = len(proxy.orders())
-    assert recover(made) == (
+    assert recover(handler) == (
         "app/web_1 ready, but its health check still fails, api/web_1 no longer exists"
     )
     assert len(proxy.orders()) == ordered
@@ -239,9 +239,9 @@ def test_crash_between_memo_and_command_is_recovered(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.level = "operator"
-    made = worker(proxy, tmp_path)
+    handler = worker(proxy, tmp_path)
     with pytest.raises(HandlerError, match="Permission denied"):
-        prepare(made)
+        prepare(handler)
     proxy.level = "admin"
     assert recover(worker(proxy, tmp_path)) == "app/web_1 ready, api/web_1 ready"
     assert admins(proxy) == READY
@@ -261,9 +261,9 @@ def test_too_low_access_level_is_reported(proxy: FakeHaproxy, tmp_path: Path) ->
 
 
 def test_missing_server_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    made = worker(proxy, tmp_path, servers=("app/web_1", "www/{vm}"))
+    handler = worker(proxy, tmp_path, servers=("app/web_1", "www/{vm}"))
     with pytest.raises(HandlerError, match="there is no server www/web_1 at /"):
-        prepare(made)
+        prepare(handler)
     # What was there is drained nevertheless: the event comes in any case.
     assert admins(proxy)["app/web_1"] == 8
 
@@ -298,42 +298,42 @@ def test_one_unavailable_proxy_of_two_fails_the_preparation(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.sock"
-    made = worker(proxy, tmp_path, socket=(str(other), proxy.place))
+    handler = worker(proxy, tmp_path, socket=(str(other), proxy.place))
     with pytest.raises(TimeUpError) as raised:
-        prepare(made, looks=3)
+        prepare(handler, looks=3)
     assert f"{other}: No such file or directory" in raised.value.message
     assert admins(proxy) == DRAINED
     with serving(FakeHaproxy("app/web_1"), other) as second:
-        detail = prepare(made)
+        detail = prepare(handler)
         assert f"app/web_1 at {other}, app/web_1 at {proxy.place}, api/web_1" in detail
         assert admins(second) == {"app/web_1": 8}
         second.servers["app/web_1"].sessions = [4]
         with pytest.raises(TimeUpError, match=f"app/web_1 4 at {other}"):
-            prepare(made, looks=3)
+            prepare(handler, looks=3)
     other.unlink()
     with pytest.raises(TimeUpError, match=r"waiting: .*No such file or directory"):
-        recover(made, looks=3)
+        recover(handler, looks=3)
     # The one that was there is ready, and is not asked again.
     assert admins(proxy) == READY
-    asked = len(proxy.asked)
+    count_before = len(proxy.asked)
     with serving(second, other):
-        recover(made)
+        recover(handler)
     assert admins(second) == {"app/web_1": 0}
-    assert len(proxy.asked) == asked
+    assert len(proxy.asked) == count_before
 
 
 def test_proxy_that_refuses_does_not_block_the_other_one(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     with serving(FakeHaproxy("app/web_1")) as second:
-        made = worker(proxy, tmp_path, socket=(second.place, proxy.place))
-        prepare(made)
+        handler = worker(proxy, tmp_path, socket=(second.place, proxy.place))
+        prepare(handler)
         second.level = "operator"
         with pytest.raises(HandlerError, match="must have `level admin`"):
-            recover(made)
+            recover(handler)
         assert (admins(second), admins(proxy)) == ({"app/web_1": 8}, READY)
         second.level = "admin"
-        assert recover(made) == "app/web_1 ready"
+        assert recover(handler) == "app/web_1 ready"
 
 
 def test_undrained_server_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
@@ -345,11 +345,11 @@ def test_undrained_server_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> Non
 def test_server_that_does_not_become_ready_is_reported(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
-    made = worker(proxy, tmp_path)
-    prepare(made)
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
     proxy.is_obeying = False
     with pytest.raises(HandlerError, match="app/web_1 is not ready"):
-        recover(made)
+        recover(handler)
 
 
 def test_removed_event_ends_the_run(proxy: FakeHaproxy, tmp_path: Path) -> None:
@@ -407,8 +407,8 @@ def test_check_reports_each_problem(
 
 
 def test_check_reports_an_unknown_vm_name(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    told = "the name of this VM is unknown, and `servers` contains {vm}"
-    assert worker(proxy, tmp_path).check("") == [told]
+    message = "the name of this VM is unknown, and `servers` contains {vm}"
+    assert worker(proxy, tmp_path).check("") == [message]
     assert worker(proxy, tmp_path, servers=("app/web_1",)).check("") == []
 
 
@@ -448,8 +448,8 @@ def test_invalid_settings_are_reported(tmp_path: Path, line: str, fault: str) ->
 
 
 def test_damaged_memo_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    made = worker(proxy, tmp_path)
-    prepare(made)
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
     memo = tmp_path / "agent.db.memos" / "h.haproxy.json"
     assert json.loads(memo.read_text()) == {
         proxy.place: {"app/web_1": "drain", "api/web_1": "drain"}
@@ -458,16 +458,16 @@ def test_damaged_memo_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
     with pytest.raises(
         HandlerError, match=r"by hand if necessary, and remove the file"
     ):
-        recover(made)
+        recover(handler)
     memo.write_text("[]")
     with pytest.raises(
         HandlerError, match=r"cannot read the memo .* \(it is not a JSON object"
     ):
-        prepare(made)
+        prepare(handler)
     memo.unlink()
     memo.mkdir()
     with pytest.raises(HandlerError, match="let the agent's user read it"):
-        recover(made)
+        recover(handler)
 
 
 def test_server_without_visible_sessions_is_not_drained(
@@ -483,13 +483,13 @@ def test_server_without_visible_sessions_is_not_drained(
         return said
 
     proxy.answer = hiding
-    made = worker(proxy, tmp_path)
+    handler = worker(proxy, tmp_path)
     with pytest.raises(HandlerError) as raised:
-        prepare(made)
+        prepare(handler)
     assert raised.value.message == (
         f"{proxy.place}: app/web_1 is in `show servers state` but not in "
         "`show stat`, so the number of its sessions is unknown"
     )
     # Servers of others do not matter, and a recovery needs no count.
     assert prepare(worker(proxy, tmp_path, servers=("api/web_1",)))
-    assert "app/web_1 ready" in recover(made)
+    assert "app/web_1 ready" in recover(handler)

@@ -87,30 +87,30 @@ def test_response_over_the_size_limit_is_an_error(
 
 def test_runtime_api_is_reached_by_tcp_port(tmp_path: Path) -> None:
     with serving(FakeHaproxy("app/web_1", "api/web_1")) as proxy:
-        made = worker(proxy, tmp_path)
-        prepare(made)
+        handler = worker(proxy, tmp_path)
+        prepare(handler)
         assert set(admins(proxy).values()) == {8}
-        recover(made)
+        recover(handler)
         nobody = proxy.place
-    made = worker_of("haproxy", tmp_path, socket=(nobody,), servers=SERVERS)
+    handler = worker_of("haproxy", tmp_path, socket=(nobody,), servers=SERVERS)
     with pytest.raises(TimeUpError, match="Connection refused"):
-        prepare(made, looks=3)
-    made = worker_of(
+        prepare(handler, looks=3)
+    handler = worker_of(
         "haproxy", tmp_path, socket=("nowhere.invalid:9999",), servers=SERVERS
     )
     with pytest.raises(TimeUpError, match=r"nowhere\.invalid"):
-        prepare(made, looks=3)
+        prepare(handler, looks=3)
 
 
 def test_commands_are_sent_to_the_workers_of_a_master(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.is_master = True
-    made = worker(proxy, tmp_path)
-    prepare(made)
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
     assert "@!5000 set server app/web_1 state drain" in proxy.asked
     assert admins(proxy) == DRAINED
-    recover(made)
+    recover(handler)
     assert admins(proxy) == READY
 
 
@@ -125,9 +125,9 @@ def test_check_warns_about_the_socket_of_a_worker(
     proxy: FakeHaproxy, tmp_path: Path, master: str, advice: str
 ) -> None:
     """A reload would leave sessions there that it does not see, and drain nothing."""
-    made = worker(proxy, tmp_path, servers=("app/web_9",))
+    handler = worker(proxy, tmp_path, servers=("app/web_9",))
     proxy.environment = {"HAPROXY_MWORKER": "1", "HAPROXY_MASTER_CLI": master}
-    missing, told = made.check()
+    missing, told = handler.check()
     assert missing == "there is no server app/web_9"
     assert told.startswith(f"{proxy.place} is the socket of a worker. After a reload ")
     assert told.endswith(advice)
@@ -148,11 +148,13 @@ def test_check_recommends_a_master_address_for_a_remote_proxy(
             "HAPROXY_MWORKER": "1",
             "HAPROXY_MASTER_CLI": "unix@/run/m.sock",
         }
-        [told] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
-        assert told.endswith("start HAProxy with `-S HOST:PORT`, and use that address")
+        [problem] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
+        assert problem.endswith(
+            "start HAProxy with `-S HOST:PORT`, and use that address"
+        )
         proxy.environment["HAPROXY_MASTER_CLI"] = "ipv4@192.0.2.7:99"
-        [told] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
-        assert told.endswith("use the master's socket, 192.0.2.7:99")
+        [problem] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
+        assert problem.endswith("use the master's socket, 192.0.2.7:99")
 
 
 def test_sessions_that_a_reload_has_left_behind_are_waited_for(
@@ -163,14 +165,14 @@ def test_sessions_that_a_reload_has_left_behind_are_waited_for(
     proxy.reload()
     old = proxy.left_behind[4000]
     old["app/web_1"].sessions = [5, 5, 1, 1, 0]
-    made = worker(proxy, tmp_path)
-    prepare(made)
+    handler = worker(proxy, tmp_path)
+    prepare(handler)
     assert old["app/web_1"].sessions == [0]
     old["app/web_1"].sessions = [5]
     with pytest.raises(TimeUpError, match="5 sessions are left: app/web_1 5"):
-        prepare(made, looks=3)
-    made = worker(proxy, tmp_path, wait=1_000, sessions_left="shutdown")
-    prepare(made)
+        prepare(handler, looks=3)
+    handler = worker(proxy, tmp_path, wait=1_000, sessions_left="shutdown")
+    prepare(handler)
     assert "@!4000 shutdown sessions server app/web_1" in proxy.asked
 
 
@@ -217,8 +219,8 @@ def test_missing_support_for_unix_sockets_is_reported(
     proxy: FakeHaproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
-    [found] = worker(proxy, tmp_path).check("web_1")
-    assert found.endswith("this system does not support Unix sockets")
+    [problem] = worker(proxy, tmp_path).check("web_1")
+    assert problem.endswith("this system does not support Unix sockets")
 
 
 def test_exchange_without_time_left_is_not_started(

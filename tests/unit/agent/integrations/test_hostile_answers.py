@@ -1,9 +1,10 @@
-"""Whatever a server answers that is not what was asked for: nothing is done by it.
+"""Handlers and locks ignore invalid answers of a server.
 
-A table of wrong answers, integrations and phases. In each run the server tells the
-truth for a while and lies then, once or always, from every request on that there is.
-A run that says that it is done must be right by what the fake behind it knows, and an
-honest recovery afterwards finds what is to be undone.
+Each test runs an integration in one phase behind a proxy. The proxy forwards a number of
+requests, and then answers one request, or all further ones, with one kind of invalid
+data. This is repeated for every number of forwarded requests. A run that reports success
+must be right according to the fake server. A recovery with valid answers must then undo
+everything.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ import pytest
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.port import Worker
-from forewarn.agent.handlers.run_context import HandlerError, OverError
+from forewarn.agent.handlers.run_context import HandlerError, RunEndedError
 from forewarn.agent.integrations import patroni as patroni_worker
 from forewarn.agent.locks.port import Lock, make_lock
 from forewarn.clock import SystemClock, VirtualClock
@@ -29,7 +30,12 @@ from tests.support.fake_nomad import Allocation, FakeNomad
 from tests.support.fake_patroni import FakePatroni
 from tests.support.fake_patroni import serving as serving_patroni
 from tests.support.handled import Turned
-from tests.support.hostile_answers import LIES, Liar, Lie, lying
+from tests.support.hostile_answers import (
+    INVALID_ANSWERS,
+    HostileProxy,
+    InvalidAnswer,
+    hostile_proxy,
+)
 from tests.support.kubernetes_workers import (
     NODE,
     Cluster,
@@ -47,9 +53,10 @@ from tests.support.profiles import amounts
 pytestmark = pytest.mark.slow
 
 REQUESTS_MAX = 40
-"""Maximum requests of an honest run; more would never end here."""
+"""Maximum number of requests of a run without invalid answers."""
 
 ALWAYS = 1_000_000
+"""More invalid answers than a run has requests."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +67,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Stage:
-    """A handler, the liar that it asks, and what is true behind it."""
+    """A handler, the proxy that it uses, and the state of the fake behind the proxy."""
 
-    liar: Liar
+    proxy: HostileProxy
     prepare: Callable[[], object]
     recover: Callable[[], object]
     check: Callable[[], object]
@@ -71,13 +78,13 @@ class Stage:
 
 
 @contextlib.contextmanager
-def kubernetes(folder: Path) -> Generator[Stage]:
+def kubernetes(directory: Path) -> Generator[Stage]:
     clock = VirtualClock(START)
-    with serving_kubernetes(clock) as fake, lying(fake.url) as liar:
+    with serving_kubernetes(clock) as fake, hostile_proxy(fake.url) as proxy:
         fake.add_node(NODE)
         fake.add_pod("web-1")
-        cluster = Cluster(fake, clock, folder)
-        worker = make_worker(liar.url, folder, clock=clock)
+        cluster = Cluster(fake, clock, directory)
+        worker = make_worker(proxy.url, directory, clock=clock)
 
         def is_prepared() -> bool:
             node = fake.nodes[NODE]
@@ -99,7 +106,7 @@ def kubernetes(folder: Path) -> Generator[Stage]:
             )
 
         yield Stage(
-            liar=liar,
+            proxy=proxy,
             prepare=lambda: cluster.prepare(worker),
             recover=lambda: cluster.recover(worker),
             check=worker.check,
@@ -108,9 +115,11 @@ def kubernetes(folder: Path) -> Generator[Stage]:
         )
 
 
-def stage_of(handler: Turned, liar: Liar, **truth: Callable[[], bool]) -> Stage:
+def stage_of(
+    handler: Turned, proxy: HostileProxy, **truth: Callable[[], bool]
+) -> Stage:
     return Stage(
-        liar=liar,
+        proxy=proxy,
         prepare=handler.prepare,
         recover=handler.recover,
         check=handler.check,
@@ -119,24 +128,27 @@ def stage_of(handler: Turned, liar: Liar, **truth: Callable[[], bool]) -> Stage:
 
 
 @contextlib.contextmanager
-def consul(folder: Path) -> Generator[Stage]:
-    with FakeConsul() as fake, lying(fake.url) as liar:
-        handler = Turned("consul", f'url = "{liar.url}"', folder, {})
+def consul(directory: Path) -> Generator[Stage]:
+    with FakeConsul() as fake, hostile_proxy(fake.url) as proxy:
+        handler = Turned("consul", f'url = "{proxy.url}"', directory, {})
         yield stage_of(
             handler,
-            liar,
+            proxy,
             is_prepared=lambda: NODE_CHECK in fake.maintained(),
             is_undone=lambda: not fake.maintained(),
         )
 
 
 @contextlib.contextmanager
-def nomad(folder: Path) -> Generator[Stage]:
-    with FakeNomad([Allocation("web.web[0]")]) as fake, lying(fake.url) as liar:
-        handler = Turned("nomad", f'url = "{liar.url}"', folder, {})
+def nomad(directory: Path) -> Generator[Stage]:
+    with (
+        FakeNomad([Allocation("web.web[0]")]) as fake,
+        hostile_proxy(fake.url) as proxy,
+    ):
+        handler = Turned("nomad", f'url = "{proxy.url}"', directory, {})
         yield stage_of(
             handler,
-            liar,
+            proxy,
             is_prepared=lambda: (
                 fake.eligibility == "ineligible"
                 and fake.drain is None
@@ -147,17 +159,20 @@ def nomad(folder: Path) -> Generator[Stage]:
 
 
 @contextlib.contextmanager
-def patroni(folder: Path) -> Generator[Stage]:
-    with serving_patroni(FakePatroni("pg1", "pg2")) as fake, lying(fake.url) as liar:
+def patroni(directory: Path) -> Generator[Stage]:
+    with (
+        serving_patroni(FakePatroni("pg1", "pg2")) as fake,
+        hostile_proxy(fake.url) as proxy,
+    ):
         worker: Worker = jobs.worker_of(
             "patroni",
-            folder,
-            url=liar.url,
+            directory,
+            url=proxy.url,
             candidate_wait=50 * MILLISECOND,
             switch_back=True,
         )
         yield Stage(
-            liar=liar,
+            proxy=proxy,
             prepare=lambda: jobs.prepare(worker),
             recover=lambda: jobs.recover(worker),
             check=worker.check,
@@ -169,89 +184,105 @@ def patroni(folder: Path) -> Generator[Stage]:
 STAGES = {each.__name__: each for each in (kubernetes, consul, nomad, patroni)}
 
 
-def until_none_is_told(
+def until_all_are_forwarded(
     make: Callable[[], contextlib.AbstractContextManager[Stage]],
 ) -> Iterator[tuple[Stage, int, int]]:
-    """Yield a stage for each request, or every second one, that may be lied about.
+    """Yield a stage for each request that can get an invalid answer, or for a sample.
 
-    The server lies once there, or from there on.
+    Also yield the number of requests that are forwarded before, and the maximum number
+    of invalid answers.
     """
-    for lies in (1, ALWAYS):
-        for honest in range(0, REQUESTS_MAX, amounts().lie_stride):
+    for invalid_max in (1, ALWAYS):
+        for forwarded in range(0, REQUESTS_MAX, amounts().lie_stride):
             with make() as stage:
-                yield stage, honest, lies
-                if not stage.liar.told:
+                yield stage, forwarded, invalid_max
+                if not stage.proxy.invalid_sent:
                     break
         else:
-            raise AssertionError("it never ceased to ask")
+            raise AssertionError(f"the run sent more than {REQUESTS_MAX} requests")
 
 
-def lied_to(stage: Stage, phase: Phase, lie: Lie, honest: int, lies: int) -> bool:
-    """Return whether a run with these lies says that it is done."""
-    stage.liar.lie, stage.liar.honest, stage.liar.lies = lie, honest, lies
+def reports_success(
+    stage: Stage, phase: Phase, invalid: InvalidAnswer, forwarded: int, invalid_max: int
+) -> bool:
+    """Return whether a run with these invalid answers reports success."""
+    proxy = stage.proxy
+    proxy.invalid, proxy.forwarded_first, proxy.invalid_max = (
+        invalid,
+        forwarded,
+        invalid_max,
+    )
     is_done = False
-    with contextlib.suppress(HandlerError, OverError):
+    with contextlib.suppress(HandlerError, RunEndedError):
         (stage.prepare if phase is Phase.PREPARE else stage.recover)()
         is_done = True
-    stage.liar.lie = None
+    proxy.invalid = None
     return is_done
 
 
 @pytest.mark.amounts
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("defect", INVALID_ANSWERS)
 @pytest.mark.parametrize("kind", STAGES)
-def test_invalid_answer_prepares_nothing(kind: str, lie: str, tmp_path: Path) -> None:
+def test_invalid_answer_prepares_nothing(
+    kind: str, defect: str, tmp_path: Path
+) -> None:
     number = 0
 
     def make() -> contextlib.AbstractContextManager[Stage]:
         nonlocal number
         number += 1
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        return STAGES[kind](folder)
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        return STAGES[kind](directory)
 
-    for stage, honest, lies in until_none_is_told(make):
-        is_done = lied_to(stage, Phase.PREPARE, LIES[lie], honest, lies)
-        where = f"{lies} lies after {honest} honest answers"
+    for stage, forwarded, invalid_max in until_all_are_forwarded(make):
+        is_done = reports_success(
+            stage, Phase.PREPARE, INVALID_ANSWERS[defect], forwarded, invalid_max
+        )
+        where = f"{invalid_max} invalid answers after {forwarded} valid ones"
         assert not is_done or stage.is_prepared(), where
-        if stage.liar.told and not honest and lies == ALWAYS:
+        if stage.proxy.invalid_sent and not forwarded and invalid_max == ALWAYS:
             assert not is_done, where
         stage.recover()
         assert stage.is_undone(), where
 
 
 @pytest.mark.amounts
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("defect", INVALID_ANSWERS)
 @pytest.mark.parametrize("kind", STAGES)
-def test_invalid_answer_undoes_nothing(kind: str, lie: str, tmp_path: Path) -> None:
+def test_invalid_answer_undoes_nothing(kind: str, defect: str, tmp_path: Path) -> None:
     number = 0
 
     @contextlib.contextmanager
     def make() -> Generator[Stage]:
         nonlocal number
         number += 1
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        with STAGES[kind](folder) as stage:
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        with STAGES[kind](directory) as stage:
             stage.prepare()
             assert stage.is_prepared()
             yield stage
 
-    for stage, honest, lies in until_none_is_told(make):
-        is_done = lied_to(stage, Phase.RECOVER, LIES[lie], honest, lies)
-        where = f"{lies} lies after {honest} honest answers"
+    for stage, forwarded, invalid_max in until_all_are_forwarded(make):
+        is_done = reports_success(
+            stage, Phase.RECOVER, INVALID_ANSWERS[defect], forwarded, invalid_max
+        )
+        where = f"{invalid_max} invalid answers after {forwarded} valid ones"
         assert not is_done or stage.is_undone(), where
-        # It is tried again, and finds what is to be undone.
+        # The next recovery undoes the rest.
         stage.recover()
         assert stage.is_undone(), where
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("defect", INVALID_ANSWERS)
 @pytest.mark.parametrize("kind", STAGES)
-def test_check_reports_an_invalid_answer(kind: str, lie: str, tmp_path: Path) -> None:
+def test_check_reports_an_invalid_answer(
+    kind: str, defect: str, tmp_path: Path
+) -> None:
     with STAGES[kind](tmp_path) as stage:
         assert stage.check() in ([], ())
-        stage.liar.lie, stage.liar.lies = LIES[lie], ALWAYS
+        stage.proxy.invalid, stage.proxy.invalid_max = INVALID_ANSWERS[defect], ALWAYS
         assert stage.check() not in ([], ())
 
 
@@ -259,34 +290,37 @@ def test_check_reports_an_invalid_answer(kind: str, lie: str, tmp_path: Path) ->
 
 
 @contextlib.contextmanager
-def lock_and_liar(kind: str, folder: Path) -> Generator[tuple[Bench, Lock, Liar]]:
-    """Return a lock whose agent asks the liar instead of the fake."""
-    with bench_of(kind, folder) as bench:
+def lock_behind_proxy(
+    kind: str, directory: Path
+) -> Generator[tuple[Bench, Lock, HostileProxy]]:
+    """Yield a lock that sends its requests to the proxy instead of the fake."""
+    with bench_of(kind, directory) as bench:
         assert isinstance(bench, KubernetesBench | ConsulBench)
-        with lying(bench.fake.url) as liar:
+        with hostile_proxy(bench.fake.url) as proxy:
             settings = bench.settings()
             if isinstance(bench, KubernetesBench):
-                bench.file.write_text(kubeconfig(liar.url))
+                bench.file.write_text(kubeconfig(proxy.url))
             else:
-                settings = replace(settings, url=liar.url)
-            yield bench, make_lock(settings, {}, SystemClock()), liar
+                settings = replace(settings, url=proxy.url)
+            yield bench, make_lock(settings, {}, SystemClock()), proxy
 
 
 @pytest.mark.amounts
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("defect", INVALID_ANSWERS)
 @pytest.mark.parametrize("kind", ["kubernetes", "consul"])
 @pytest.mark.parametrize("phase", ["take", "release"])
 def test_invalid_answer_neither_takes_nor_releases_a_lock(
-    kind: str, phase: str, lie: str, tmp_path: Path
+    kind: str, phase: str, defect: str, tmp_path: Path
 ) -> None:
-    for lies in (1, ALWAYS):
-        for honest in range(0, REQUESTS_MAX, amounts().lie_stride):
-            folder = tmp_path / f"{lies}.{honest}"
-            folder.mkdir()
-            with lock_and_liar(kind, folder) as (bench, lock, liar):
+    for invalid_max in (1, ALWAYS):
+        for forwarded in range(0, REQUESTS_MAX, amounts().lie_stride):
+            directory = tmp_path / f"{invalid_max}.{forwarded}"
+            directory.mkdir()
+            with lock_behind_proxy(kind, directory) as (bench, lock, proxy):
                 if phase == "release":
                     assert lock.take("web_0", jobs.context()).is_held
-                liar.lie, liar.honest, liar.lies = LIES[lie], honest, lies
+                proxy.invalid = INVALID_ANSWERS[defect]
+                proxy.forwarded_first, proxy.invalid_max = forwarded, invalid_max
                 is_done = False
                 with contextlib.suppress(ForewarnError):
                     if phase == "take":
@@ -296,7 +330,7 @@ def test_invalid_answer_neither_takes_nor_releases_a_lock(
                         is_done = True
                 wanted = {"web_0"} if phase == "take" else set[str]()
                 assert not is_done or bench.holders() == wanted
-                if not liar.told:
+                if not proxy.invalid_sent:
                     break
         else:
-            raise AssertionError("it never ceased to ask")
+            raise AssertionError(f"the run sent more than {REQUESTS_MAX} requests")

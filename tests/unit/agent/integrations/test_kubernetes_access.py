@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.run_context import HandlerError, OverError, context_for
+from forewarn.agent.handlers.run_context import HandlerError, RunEndedError, context_for
 from forewarn.agent.integrations.api import Ask
 from forewarn.agent.integrations.kubernetes import access
 from forewarn.agent.integrations.kubernetes import yaml as kubernetes_yaml
@@ -108,13 +108,13 @@ def test_service_account_of_a_pod_is_used(tmp_path: Path) -> None:
         "KUBERNETES_SERVICE_HOST": "fd00::1",
         "KUBERNETES_SERVICE_PORT": "6443",
     }
-    found = access.find("", environment, folder=str(tmp_path))
+    found = access.find("", environment, directory=str(tmp_path))
     assert found.server == "https://[fd00::1]:6443"
     assert told(found) == "of-the-pod"
     assert found.origin == "the service account of this pod"
     (tmp_path / "ca.crt").unlink()
     with pytest.raises(HandlerError, match="the authorities of the service account"):
-        access.find("", environment, folder=str(tmp_path))
+        access.find("", environment, directory=str(tmp_path))
     with pytest.raises(HandlerError, match="the agent does not run in a pod"):
         access.find("", {})
 
@@ -260,7 +260,7 @@ def test_server_is_trusted_only_by_its_certificate_authority(tmp_path: Path) -> 
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": port,
         }
-        api = access.find("", environment, folder=str(tmp_path)).api(CLOCK)
+        api = access.find("", environment, directory=str(tmp_path)).api(CLOCK)
         fake.tokens = {"new"}
         with pytest.raises(HandlerError, match="was answered 401"):
             api.ask(NODE, context_for(5, CLOCK))
@@ -275,5 +275,5 @@ def test_server_is_trusted_only_by_its_certificate_authority(tmp_path: Path) -> 
         api = access.find(path, {}).api(CLOCK)
         assert api.ask(NODE, context_for(5, CLOCK))["kind"] == "Node"
         path = config(tmp_path, cluster=cluster, user={"token": "new"})
-        with pytest.raises(OverError, match=r"no trusted connection|retrying"):
+        with pytest.raises(RunEndedError, match=r"no trusted connection|retrying"):
             access.find(path, {}).api(CLOCK).ask(NODE, context_for(1, CLOCK))

@@ -326,5 +326,5 @@ def test_invalid_access_review_is_reported(cluster: Cluster) -> None:
         return status, {"kind": "Status"} if is_review else said
 
     saying(cluster, say)
-    (told,) = cluster.worker().check()
-    assert "with no SelfSubjectAccessReview" in told
+    (problem,) = cluster.worker().check()
+    assert "with no SelfSubjectAccessReview" in problem

@@ -10,7 +10,7 @@ import pytest
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.making import make_workers
 from forewarn.agent.handlers.port import Ground, Worker
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.records import RunRecords
 from forewarn.agent.integrations.kubernetes.listing import PODS_MAX
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import HandlerSettings
@@ -44,7 +44,7 @@ def webhook(cluster: Cluster, receiver: Receiver, **more: Any) -> Worker:
         name="tell", kind="webhook", prepare=(receiver.url,), **keys
     )
     ground = Ground(
-        shelf=Shelf(cluster.folder / "runs"),
+        records=RunRecords(cluster.folder / "runs"),
         environment={"NODE_NAME": "web-0"},
         clock=cluster.clock,
     )

@@ -65,8 +65,8 @@ def test_damaged_memo_error_gives_a_fix(tmp_path: Path, text: str) -> None:
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(HandlerError) as raised:
         damaged.read()
-    said = raised.value.message
-    assert said.startswith(f"cannot read the memo {file} (")
-    assert said.endswith(
+    message = raised.value.message
+    assert message.startswith(f"cannot read the memo {file} (")
+    assert message.endswith(
         "undo the handler's changes by hand if necessary, and remove the file"
     )

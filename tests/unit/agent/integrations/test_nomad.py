@@ -93,8 +93,8 @@ def test_an_operators_drain_is_waited_for_and_stays(story: Story) -> None:
     nomad.allocations = [Allocation("web.web[0]", looks=2)]
     nomad.begin_drain({"Deadline": 0, "IgnoreSystemJobs": False}, {"why": "disk"})
     handler = story.handler()
-    said = "node worker-1 is drained; this handler did not start the drain"
-    assert handler.prepare() == said
+    message = "node worker-1 is drained; this handler did not start the drain"
+    assert handler.prepare() == message
     assert nomad.writes() == []
     assert story.recover(handler) == "this handler drained nothing"
     # It is not treated as the handler's even if the memo is lost.
@@ -203,8 +203,8 @@ def test_cancelled_drain_fails_the_preparation(story: Story) -> None:
         Response({}),
         Response(ended),
     ]
-    told = story.handler().fails("prepare")
-    assert told == "the drain of node worker-1 was cancelled by others"
+    message = story.handler().fails("prepare")
+    assert message == "the drain of node worker-1 was cancelled by others"
 
 
 def test_drain_after_one_ended_by_others_is_a_new_drain(story: Story) -> None:
@@ -241,9 +241,9 @@ def test_missing_permission_is_named(story: Story, tmp_path: Path) -> None:
     handler = story.handler(f'token_file = "{secret}"')
     assert "No such file" in handler.check()[0]
     secret.write_text("wrong\n")
-    told = handler.fails("prepare")
-    assert "403: Permission denied; its token needs a policy with agent" in told
-    assert "wrong" not in told
+    message = handler.fails("prepare")
+    assert "403: Permission denied; its token needs a policy with agent" in message
+    assert "wrong" not in message
     secret.write_text("s3cret\n")
     assert handler.check() == []
     assert handler.prepare() == "node worker-1 is drained"
@@ -252,8 +252,8 @@ def test_missing_permission_is_named(story: Story, tmp_path: Path) -> None:
 def test_missing_nomad_node_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
     nomad.is_client = False
-    (told,) = handler.check()
-    assert told.endswith("is not a client and has no node")
+    (problem,) = handler.check()
+    assert problem.endswith("is not a client and has no node")
     nomad.is_client, nomad.is_old = True, True
     assert "use Nomad 1.1 or newer" in handler.fails("prepare")
     nomad.is_old = False
@@ -272,8 +272,8 @@ def test_unavailable_servers_are_retried(story: Story) -> None:
     nomad.refusals = [Response(status=500, text="No cluster leader")] * 2
     assert handler.prepare() == "node worker-1 is drained"
     nomad.end()
-    told = handler.fails("recover", 40)
-    assert told.startswith("timed out while retrying")
+    message = handler.fails("recover", 40)
+    assert message.startswith("timed out while retrying")
     assert handler.memo.exists()
     nomad.begin()
     assert story.recover(handler) == "node worker-1 is eligible again"
@@ -335,5 +335,5 @@ def test_invalid_list_of_allocations_is_not_an_empty_node(
     nomad, handler = story.nomad, story.handler()
     node = Response(nomad._node())
     nomad.refusals = [nomad.answer_self(), node, Response({}), node, Response(said)]
-    told = handler.fails("prepare")
-    assert "/allocations was answered 200 with no" in told
+    message = handler.fails("prepare")
+    assert "/allocations was answered 200 with no" in message

@@ -137,8 +137,8 @@ def test_recovery_waits_until_the_node_is_online(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.cluster.node("n1", pending=True)
-    said = handler.fails("recover")
-    assert said == "timed out while waiting for n1 to be online"
+    message = handler.fails("recover")
+    assert message == "timed out while waiting for n1 to be online"
     # It is owed as long as the mark is there.
     assert story.cluster.attributes("n1") == {"forewarn": "standby forever -"}
     story.cluster.node("n1", pending=False)
@@ -198,8 +198,8 @@ def test_prepare_waits_while_the_cluster_cannot_move_resources(
     story.cluster.resource("db")
     story.cluster.set(**trouble)
     for settings in ("", 'alone = "stop"'):
-        said = story.handler(settings).fails("prepare")
-        assert said.startswith(
+        message = story.handler(settings).fails("prepare")
+        assert message.startswith(
             f"timed out while waiting for the end of this problem: {why}"
         )
     assert story.cluster.orders() == []
@@ -226,8 +226,8 @@ def test_prepare_fails_without_other_node(story: Story, other: dict[str, Any]) -
     story.cluster.resource("db")
     story.cluster.resource("ip")
     story.cluster.node("n2", **other)
-    said = story.handler().fails("prepare")
-    assert said == (
+    message = story.handler().fails("prepare")
+    assert message == (
         "timed out while waiting for the end of this problem: no other node can host the "
         "resources: db, ip"
     )
@@ -248,8 +248,8 @@ def test_preparation_succeeds_after_the_problem_ends(story: Story) -> None:
 def test_resources_without_another_node_are_stopped_if_so_set(story: Story) -> None:
     story.cluster.resource("db")
     story.cluster.node("n2", online=False)
-    said = story.handler('alone = "stop"').prepare()
-    assert said == "stopped, since no other node can host them: db"
+    message = story.handler('alone = "stop"').prepare()
+    assert message == "stopped, since no other node can host them: db"
     assert story.cluster.where("db") == ""
 
 
@@ -259,8 +259,8 @@ def test_simultaneous_standby_of_two_nodes_is_undone(story: Story) -> None:
     both = {"standby": "on", "forewarn": "standby forever E1"}
     # A look by prepare, a look before, and then the look after.
     story.cluster.then({}, {}, {"n2": both})
-    said = story.handler().fails("prepare")
-    assert said.endswith("no other node can host the resources: db")
+    message = story.handler().fails("prepare")
+    assert message.endswith("no other node can host the resources: db")
     assert story.cluster.attributes("n1") == {}
     deletes = [each for each in story.cluster.orders() if each.endswith("--delete")]
     assert len(deletes) == 2
@@ -272,8 +272,8 @@ def test_simultaneous_standby_of_two_nodes_is_undone(story: Story) -> None:
 def test_operator_standby_of_another_node_does_not_cancel_ours(story: Story) -> None:
     story.cluster.resource("db")
     story.cluster.then({}, {}, {"n2": {"standby": "on"}})
-    said = story.handler().fails("prepare")
-    assert said.endswith("waiting for db to run on another node")
+    message = story.handler().fails("prepare")
+    assert message.endswith("waiting for db to run on another node")
 
 
 # What does not move
@@ -282,15 +282,15 @@ def test_operator_standby_of_another_node_does_not_cancel_ours(story: Story) -> 
 def test_remaining_resource_is_named(story: Story) -> None:
     story.cluster.resource("db", leaves=NEVER)
     story.cluster.resource("ip")
-    said = story.handler().fails("prepare")
-    assert said == "timed out while waiting for db to leave n1"
+    message = story.handler().fails("prepare")
+    assert message == "timed out while waiting for db to leave n1"
 
 
 def test_number_of_named_resources_is_limited(story: Story) -> None:
     for number in range(10):
         story.cluster.resource(f"r{number}", leaves=NEVER)
-    said = story.handler().fails("prepare")
-    assert said.endswith(
+    message = story.handler().fails("prepare")
+    assert message.endswith(
         "waiting for r0, r1, r2, r3, r4, r5, r6, r7 and 2 more to leave n1"
     )
 
@@ -301,9 +301,10 @@ def test_resources_that_do_not_move_are_reported_at_once(
     story.cluster.resource("db", managed=False)
     story.cluster.resource("fs", blocked=True)
     story.cluster.resource("ip", leaves=1)
-    said = story.handler().fails("prepare")
+    message = story.handler().fails("prepare")
     assert (
-        said == "the cluster does not move all resources: db (unmanaged), fs (blocked)"
+        message
+        == "the cluster does not move all resources: db (unmanaged), fs (blocked)"
     )
     assert story.cluster.where("ip") == ""
 
@@ -325,11 +326,11 @@ def test_ignored_resources_do_not_block_standby(story: Story) -> None:
 def test_resource_that_runs_nowhere_fails_the_preparation(story: Story) -> None:
     story.cluster.resource("db", starts=NEVER)
     handler = story.handler()
-    said = handler.fails("prepare")
-    assert said == "timed out while waiting for db to run on another node"
+    message = handler.fails("prepare")
+    assert message == "timed out while waiting for db to run on another node"
     # Nothing runs here any more, and the next attempt knows what did.
     handler.again()
-    assert handler.fails("prepare") == said
+    assert handler.fails("prepare") == message
 
 
 def test_an_instance_of_a_clone_is_only_stopped(story: Story) -> None:
@@ -339,8 +340,8 @@ def test_an_instance_of_a_clone_is_only_stopped(story: Story) -> None:
 
 def test_promoted_resource_must_run_on_another_node(story: Story) -> None:
     story.cluster.resource("db", promoted=True, starts=NEVER)
-    said = story.handler().fails("prepare")
-    assert said.endswith("waiting for db to run on another node")
+    message = story.handler().fails("prepare")
+    assert message.endswith("waiting for db to run on another node")
 
 
 def test_error_names_remaining_resources_if_the_cluster_is_lost(story: Story) -> None:
@@ -348,8 +349,8 @@ def test_error_names_remaining_resources_if_the_cluster_is_lost(story: Story) ->
     handler = story.handler()
     worker: Any = handler.worker
     worker._pacemaker.commands = _Leaving(worker, story.cluster)
-    said = handler.fails("prepare")
-    assert "waiting for db to leave n1: crm_mon: Connection" in said
+    message = handler.fails("prepare")
+    assert "waiting for db to leave n1: crm_mon: Connection" in message
 
 
 class _Leaving:
@@ -417,17 +418,17 @@ def test_unhealthy_node_cannot_host_the_resources(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "custom"})
     story.cluster.resource("db")
     story.cluster.attribute("n2", "#health-forewarn", "-1000000")
-    said = story.handler('mode = "health"').fails("prepare")
-    assert said.endswith("no other node can host the resources: db")
+    message = story.handler('mode = "health"').fails("prepare")
+    assert message.endswith("no other node can host the resources: db")
 
 
 def test_cluster_that_ignores_node_health_is_an_error(story: Story) -> None:
-    said = story.handler('mode = "health"').fails("prepare")
-    assert said == (
+    message = story.handler('mode = "health"').fails("prepare")
+    assert message == (
         "the cluster ignores the health of its nodes: set its "
         'node-health-strategy, or use mode = "standby"'
     )
-    assert story.handler('mode = "health"').check() == [said]
+    assert story.handler('mode = "health"').check() == [message]
 
 
 # What the commands say
@@ -462,8 +463,8 @@ def test_refused_change_is_reported_at_once(story: Story) -> None:
 
 
 def test_unknown_node_is_an_error(story: Story) -> None:
-    said = story.handler('node = "web_0"').fails("prepare")
-    assert said == (
+    message = story.handler('node = "web_0"').fails("prepare")
+    assert message == (
         "the cluster has no node web_0: set `node` to one of these names: n1, n2"
     )
 

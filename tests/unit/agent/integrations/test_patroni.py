@@ -44,13 +44,13 @@ def worker(cluster: FakePatroni, tmp_path: Path, **more: Any) -> Worker:
 def test_leader_switches_over_and_stays_a_replica(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path)
-    assert prepare(made) == "pg2 leads instead of pg1"
+    handler = worker(cluster, tmp_path)
+    assert prepare(handler) == "pg2 leads instead of pg1"
     assert cluster.posts == [{"leader": "pg1", "candidate": "pg2"}]
     # It has waited for all of it: the old leader runs as a replica.
     assert cluster.steps == []
-    assert recover(made) == "pg2 stays the leader"
-    assert recover(made) == "this handler had not switched over"
+    assert recover(handler) == "pg2 stays the leader"
+    assert recover(handler) == "this handler had not switched over"
     assert cluster.leader() == "pg2"
 
 
@@ -58,24 +58,24 @@ def test_a_replica_has_nothing_to_do(cluster: FakePatroni, tmp_path: Path) -> No
     cluster.me = "pg2"
     cluster.is_paused = True
     cluster.set("pg2", state="stopped")
-    made = worker(cluster, tmp_path, switch_back=True)
-    assert prepare(made) == "nothing to do: pg1 leads, not pg2"
-    assert recover(made) == "this handler had not switched over"
+    handler = worker(cluster, tmp_path, switch_back=True)
+    assert prepare(handler) == "nothing to do: pg1 leads, not pg2"
+    assert recover(handler) == "this handler had not switched over"
     assert cluster.posts == []
 
 
 def test_overlapping_events_switch_over_and_back_once(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
-    prepare(made)
-    assert prepare(made) == "pg2 leads instead of pg1"
-    assert recover(made) == "pg1 is the leader again"
+    handler = worker(cluster, tmp_path, switch_back=True)
+    prepare(handler)
+    assert prepare(handler) == "pg2 leads instead of pg1"
+    assert recover(handler) == "pg1 is the leader again"
     assert cluster.posts == [
         {"leader": "pg1", "candidate": "pg2"},
         {"leader": "pg2", "candidate": "pg1"},
     ]
-    assert recover(made) == "this handler had not switched over"
+    assert recover(handler) == "this handler had not switched over"
 
 
 # -- when not -----------------------------------------------------------------------
@@ -83,34 +83,34 @@ def test_overlapping_events_switch_over_and_back_once(
 
 def test_paused_cluster_is_not_changed(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.is_paused = True
-    made = worker(cluster, tmp_path, switch_back=True)
+    handler = worker(cluster, tmp_path, switch_back=True)
     with pytest.raises(HandlerError) as raised:
-        prepare(made)
+        prepare(handler)
     assert raised.value.message == (
         "the cluster demo is paused, so it is not changed: run patronictl resume"
     )
     assert cluster.posts == []
     cluster.is_paused = False
-    prepare(made)
+    prepare(handler)
     cluster.is_paused = True
     with pytest.raises(HandlerError, match="is paused"):
-        recover(made)
+        recover(handler)
     cluster.is_paused = False
-    assert recover(made) == "pg1 is the leader again"
+    assert recover(handler) == "pg1 is the leader again"
 
 
 def test_paused_cluster_is_no_error_with_the_leave_option(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.is_paused = True
-    made = worker(cluster, tmp_path, switch_back=True, paused="leave")
-    assert made.check() == []
-    assert prepare(made) == "not changed: the cluster demo is paused, and pg1 leads"
-    assert recover(made) == "this handler had not switched over"
+    handler = worker(cluster, tmp_path, switch_back=True, paused="leave")
+    assert handler.check() == []
+    assert prepare(handler) == "not changed: the cluster demo is paused, and pg1 leads"
+    assert recover(handler) == "this handler had not switched over"
     cluster.is_paused = False
-    prepare(made)
+    prepare(handler)
     cluster.is_paused = True
-    assert recover(made) == "not changed: the cluster demo is paused, and pg2 leads"
+    assert recover(handler) == "not changed: the cluster demo is paused, and pg2 leads"
     assert cluster.posts == [{"leader": "pg1", "candidate": "pg2"}]
 
 
@@ -125,12 +125,12 @@ def test_switchover_scheduled_for_later_is_not_replaced(
     with pytest.raises(HandlerError, match="a switchover to pg3 is scheduled for"):
         prepare(worker(cluster, tmp_path))
     assert cluster.posts == []
-    made = worker(cluster, tmp_path, replace_scheduled=True, switch_back=True)
-    assert prepare(made).startswith("pg2 ")
+    handler = worker(cluster, tmp_path, replace_scheduled=True, switch_back=True)
+    assert prepare(handler).startswith("pg2 ")
     cluster.plan = {"at": "soon"}
-    made = worker(cluster, tmp_path, switch_back=True)
+    handler = worker(cluster, tmp_path, switch_back=True)
     with pytest.raises(HandlerError, match="a switchover is scheduled for soon"):
-        recover(made)
+        recover(handler)
 
 
 def test_switchover_scheduled_soon_is_waited_for(
@@ -142,11 +142,11 @@ def test_switchover_scheduled_soon_is_waited_for(
 
     cluster.plan = {"at": at(10 * SECOND), "from": "pg1", "to": "pg3"}
     cluster.steps = [*[lambda: None] * 30, happen]
-    made = worker(cluster, tmp_path, candidate_wait=0, switch_back=True)
-    assert prepare(made) == "nothing to do: pg3 leads, not pg1"
+    handler = worker(cluster, tmp_path, candidate_wait=0, switch_back=True)
+    assert prepare(handler) == "nothing to do: pg3 leads, not pg1"
     assert cluster.posts == []
     # It was not handed over by us, so it is not taken back.
-    assert recover(made) == "this handler had not switched over"
+    assert recover(handler) == "this handler had not switched over"
 
 
 def test_scheduled_switchover_to_this_member_is_reported(
@@ -154,22 +154,22 @@ def test_scheduled_switchover_to_this_member_is_reported(
 ) -> None:
     cluster.me = "pg2"
     cluster.plan = {"at": at(30 * MINUTE), "from": "pg1", "to": "pg2"}
-    made = worker(cluster, tmp_path)
+    handler = worker(cluster, tmp_path)
     with pytest.raises(HandlerError, match="a switchover to this member is scheduled"):
-        prepare(made)
+        prepare(handler)
     cluster.plan["at"] = at(2 * HOUR)
-    assert prepare(made).startswith("nothing to do")
+    assert prepare(handler).startswith("nothing to do")
 
 
 def test_a_cluster_without_a_leader_is_waited_for(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.unlock()
-    made = worker(cluster, tmp_path)
+    handler = worker(cluster, tmp_path)
     with pytest.raises(HandlerError, match="the cluster has no leader"):
-        prepare(made)
+        prepare(handler)
     cluster.steps = [lambda: None, lambda: cluster.lead("pg2")]
-    assert prepare(made) == "nothing to do: pg2 leads, not pg1"
+    assert prepare(handler) == "nothing to do: pg2 leads, not pg1"
 
 
 # -- what Patroni refuses -----------------------------------------------------------
@@ -177,8 +177,8 @@ def test_a_cluster_without_a_leader_is_waited_for(
 
 def test_temporary_refusal_is_retried(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.refusals = [(503, "Switchover failed"), (412, "leader name does not match")]
-    made = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
-    assert prepare(made).startswith("pg2 ")
+    handler = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
+    assert prepare(handler).startswith("pg2 ")
     assert len(cluster.posts) == 3
 
 
@@ -217,16 +217,16 @@ def test_member_other_than_the_candidate_may_become_leader(
 ) -> None:
     switch = cluster.switch
     cluster.switch = lambda leader, _: switch(leader, "pg3")  # pyright: ignore[reportAttributeAccessIssue]
-    made = worker(cluster, tmp_path, switch_back=True)
-    assert prepare(made) == "pg3 leads instead of pg1"
+    handler = worker(cluster, tmp_path, switch_back=True)
+    assert prepare(handler) == "pg3 leads instead of pg1"
     cluster.switch = switch
-    assert recover(made) == "pg1 is the leader again"
+    assert recover(handler) == "pg1 is the leader again"
 
 
 def test_unfinished_switchover_is_reported(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path)
+    handler = worker(cluster, tmp_path)
 
     def stuck(leader: str, candidate: str) -> None:
         cluster.set(leader, role="replica", state="start failed")
@@ -234,13 +234,13 @@ def test_unfinished_switchover_is_reported(
 
     cluster.switch = stuck
     with pytest.raises(TimeUpError, match="pg2 leads, but pg1 is start failed"):
-        prepare(made, looks=6)
+        prepare(handler, looks=6)
     # It was handed over nevertheless, and the next attempt waits for the rest of it.
     with pytest.raises(TimeUpError, match="pg2 leads, but pg1 is start failed"):
-        prepare(made, looks=6)
+        prepare(handler, looks=6)
     del cluster.members["pg1"]
     with pytest.raises(TimeUpError, match="the cluster has no member pg1"):
-        prepare(made, looks=6)
+        prepare(handler, looks=6)
     assert len(cluster.posts) == 1
 
 
@@ -256,9 +256,9 @@ def test_hanging_promotion_is_reported(cluster: FakePatroni, tmp_path: Path) -> 
 
 def test_unchanged_leader_is_reported(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.switch = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
-    made = worker(cluster, tmp_path)
+    handler = worker(cluster, tmp_path)
     with pytest.raises(TimeUpError, match="the leader has not changed yet"):
-        prepare(made, looks=6)
+        prepare(handler, looks=6)
 
 
 @pytest.mark.parametrize(
@@ -304,60 +304,60 @@ def test_removed_event_ends_the_run(cluster: FakePatroni, tmp_path: Path) -> Non
 def test_switch_back_waits_until_this_member_is_healthy(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
-    prepare(made)
+    handler = worker(cluster, tmp_path, switch_back=True)
+    prepare(handler)
     cluster.set("pg1", state="starting")
     cluster.steps = [lambda: None, lambda: cluster.set("pg1", state="streaming")]
-    assert recover(made) == "pg1 is the leader again"
+    assert recover(handler) == "pg1 is the leader again"
     cluster.lead("pg1")
-    prepare(made)
+    prepare(handler)
     cluster.set("pg1", lag=5 << 20)
     with pytest.raises(TimeUpError, match=r"pg1 cannot lead: its lag is 5\.0 MiB"):
-        recover(made, looks=6)
+        recover(handler, looks=6)
     mine = cluster.members.pop("pg1")
     with pytest.raises(TimeUpError, match="the cluster has no member pg1"):
-        recover(made, looks=6)
+        recover(handler, looks=6)
     cluster.members["pg1"] = {**mine, "lag": 0}
-    assert recover(made) == "pg1 is the leader again"
+    assert recover(handler) == "pg1 is the leader again"
 
 
 def test_no_switch_back_if_another_member_leads(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
-    prepare(made)
+    handler = worker(cluster, tmp_path, switch_back=True)
+    prepare(handler)
     cluster.lead("pg3")
-    assert recover(made) == (
+    assert recover(handler) == (
         "not changed: pg3 leads, which is not the member that took over"
     )
-    assert recover(made) == "this handler had not switched over"
+    assert recover(handler) == "this handler had not switched over"
 
 
 def test_switch_back_waits_for_a_leader(cluster: FakePatroni, tmp_path: Path) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
-    prepare(made)
+    handler = worker(cluster, tmp_path, switch_back=True)
+    prepare(handler)
     cluster.unlock()
     with pytest.raises(TimeUpError, match="the cluster has no leader"):
-        recover(made, looks=6)
+        recover(handler, looks=6)
     cluster.lead("pg1")
-    assert recover(made) == "pg1 is the leader again"
+    assert recover(handler) == "pg1 is the leader again"
 
 
 def test_refused_switch_back_is_reported(cluster: FakePatroni, tmp_path: Path) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
-    prepare(made)
+    handler = worker(cluster, tmp_path, switch_back=True)
+    prepare(handler)
     cluster.refusals = [(503, "Switchover status unknown")] * 1000
     with pytest.raises(TimeUpError, match="a switchover to pg1: "):
-        recover(made, looks=6)
+        recover(handler, looks=6)
     cluster.refusals = []
-    assert recover(made) == "pg1 is the leader again"
+    assert recover(handler) == "pg1 is the leader again"
 
 
 def test_switch_back_waits_for_the_promotion(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
-    prepare(made)
+    handler = worker(cluster, tmp_path, switch_back=True)
+    prepare(handler)
 
     def half(leader: str, candidate: str) -> None:
         cluster.set(leader, role="replica")
@@ -365,7 +365,7 @@ def test_switch_back_waits_for_the_promotion(
 
     cluster.switch = half
     with pytest.raises(TimeUpError, match="pg1 is being promoted"):
-        recover(made, looks=6)
+        recover(handler, looks=6)
 
 
 # -- who asks, and before it is needed ----------------------------------------------
@@ -378,22 +378,22 @@ def test_request_contains_the_configured_password(
     with pytest.raises(ApiError, match="was answered 401: no auth header received"):
         prepare(worker(cluster, tmp_path))
     file = tmp_path / "secret"
-    made = worker(cluster, tmp_path, secret_file=str(file))
+    handler = worker(cluster, tmp_path, secret_file=str(file))
     with pytest.raises(HandlerError, match="No such file"):
-        prepare(made)
+        prepare(handler)
     file.write_text("geheim\n")
     with pytest.raises(HandlerError, match="must have the form USER:PASSWORD"):
-        prepare(made)
+        prepare(handler)
     file.write_text("admin:falsch\n")
     with pytest.raises(ApiError, match="401: not authenticated"):
-        prepare(made)
-    [found] = made.check()
-    assert found.endswith("401: not authenticated; `secret_file` is not valid")
-    [found] = worker(cluster, tmp_path).check()
-    assert found.endswith("401: no auth header received; `secret_file` is required")
+        prepare(handler)
+    [problem] = handler.check()
+    assert problem.endswith("401: not authenticated; `secret_file` is not valid")
+    [problem] = worker(cluster, tmp_path).check()
+    assert problem.endswith("401: no auth header received; `secret_file` is required")
     file.write_text("admin:geheim\n")
-    assert made.check() == []
-    assert prepare(made).startswith("pg2 ")
+    assert handler.check() == []
+    assert prepare(handler).startswith("pg2 ")
     assert "geheim" not in json.dumps(cluster.posts)
 
 
@@ -415,11 +415,11 @@ def test_check_reports_what_would_fail(
     change: Callable[[FakePatroni], None],
     why: str,
 ) -> None:
-    made = worker(cluster, tmp_path)
-    assert made.check() == []
+    handler = worker(cluster, tmp_path)
+    assert handler.check() == []
     change(cluster)
-    [found] = made.check()
-    assert why in found
+    [problem] = handler.check()
+    assert why in problem
     assert cluster.posts == []
 
 
@@ -434,11 +434,11 @@ def test_check_of_a_replica_needs_no_candidate(
 def test_recovery_without_an_event_uses_the_memo(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
+    handler = worker(cluster, tmp_path, switch_back=True)
     # A preparation can have no event; then no other member is known to be affected.
-    made.prepare(replace(job_of(), notice=None), context())
+    handler.prepare(replace(job_of(), notice=None), context())
     job = replace(job_of(Phase.RECOVER), notice=None)
-    assert made.recover(job, context()).detail == "pg1 is the leader again"
+    assert handler.recover(job, context()).detail == "pg1 is the leader again"
 
 
 def test_run_interrupted_by_an_agent_restart_is_lost(

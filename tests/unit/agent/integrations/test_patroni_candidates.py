@@ -51,14 +51,14 @@ def test_unfit_member_is_skipped(
     cluster: FakePatroni, tmp_path: Path, members: dict[str, Any], why: str
 ) -> None:
     cluster.set("pg2", **members)
-    made = worker(cluster, tmp_path)
-    assert prepare(made) == "pg3 leads instead of pg1"
+    handler = worker(cluster, tmp_path)
+    assert prepare(handler) == "pg3 leads instead of pg1"
     cluster.lead("pg1")
     cluster.set("pg2", **members)
     cluster.set("pg3", state="crashed")
     name = members.get("name", "pg2")
     with pytest.raises(HandlerError) as raised:
-        prepare(made)
+        prepare(handler)
     assert raised.value.message == (
         f"no member can take over: {name}: {why}; pg3: its state is crashed"
     )
@@ -68,11 +68,11 @@ def test_member_with_least_lag_and_highest_priority_is_chosen(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.set("pg2", lag=1000)
-    made = worker(cluster, tmp_path)
-    assert prepare(made).startswith("pg3 ")
+    handler = worker(cluster, tmp_path)
+    assert prepare(handler).startswith("pg3 ")
     cluster.lead("pg1")
     cluster.set("pg2", tags={"failover_priority": 2})
-    assert prepare(made).startswith("pg2 ")
+    assert prepare(handler).startswith("pg2 ")
 
 
 @pytest.mark.parametrize("mode", [True, "on", "Quorum"])
@@ -80,12 +80,12 @@ def test_synchronous_mode_allows_only_synchronous_standbys(
     cluster: FakePatroni, tmp_path: Path, mode: object
 ) -> None:
     cluster.config = {"synchronous_mode": mode}
-    made = worker(cluster, tmp_path)
+    handler = worker(cluster, tmp_path)
     with pytest.raises(HandlerError, match="pg3: it is not a synchronous standby"):
-        prepare(made)
+        prepare(handler)
     role = "quorum_standby" if mode == "Quorum" else "sync_standby"
     cluster.set("pg3", role=role)
-    assert prepare(made).startswith("pg3 ")
+    assert prepare(handler).startswith("pg3 ")
 
 
 def test_maximum_lag_comes_from_the_cluster_or_the_settings(
@@ -106,33 +106,33 @@ def test_maximum_lag_comes_from_the_cluster_or_the_settings(
 def test_switchover_waits_for_a_readable_config(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path, switch_back=True)
+    handler = worker(cluster, tmp_path, switch_back=True)
     cluster.is_config_away = True
     with pytest.raises(HandlerError, match="GET /config was answered 503"):
-        prepare(made)
+        prepare(handler)
     assert cluster.posts == []
     cluster.steps = [lambda: setattr(cluster, "is_config_away", False)]
-    assert prepare(made).startswith("pg2 ")
+    assert prepare(handler).startswith("pg2 ")
     cluster.is_config_away = True
     cluster.steps = [
         lambda: None,
         lambda: setattr(cluster, "is_config_away", False),
     ]
-    assert recover(made) == "pg1 is the leader again"
+    assert recover(handler) == "pg1 is the leader again"
 
 
 def test_candidates_are_tried_in_the_configured_order(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
-    made = worker(cluster, tmp_path, candidates=("pg3", "pg2"))
-    assert prepare(made).startswith("pg3 ")
+    handler = worker(cluster, tmp_path, candidates=("pg3", "pg2"))
+    assert prepare(handler).startswith("pg3 ")
     cluster.lead("pg1")
     cluster.set("pg3", state="stopped")
-    assert prepare(made).startswith("pg2 ")
+    assert prepare(handler).startswith("pg2 ")
     cluster.lead("pg1")
-    made = worker(cluster, tmp_path, candidates=("pg4",))
+    handler = worker(cluster, tmp_path, candidates=("pg4",))
     with pytest.raises(HandlerError, match="pg4: there is no such member"):
-        prepare(made)
+        prepare(handler)
 
 
 def test_a_cluster_of_one_cannot_switch_over(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_a_replica_that_catches_up_is_waited_for(
     for name in ("pg2", "pg3"):
         cluster.set(name, lag="unknown")
     cluster.steps = [lambda: None, lambda: None, lambda: cluster.set("pg3", lag=5)]
-    made = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
-    assert prepare(made).startswith("pg3 ")
+    handler = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
+    assert prepare(handler).startswith("pg3 ")
 
 
 def test_old_patroni_needs_the_member_setting(
@@ -161,16 +161,16 @@ def test_old_patroni_needs_the_member_setting(
     cluster.tells_streams = False
     with pytest.raises(HandlerError, match=r"set `member`"):
         prepare(worker(cluster, tmp_path))
-    made = worker(cluster, tmp_path, member="pg1", switch_back=True)
-    assert prepare(made).startswith("pg2 ")
-    assert recover(made) == "pg1 is the leader again"
+    handler = worker(cluster, tmp_path, member="pg1", switch_back=True)
+    assert prepare(handler).startswith("pg2 ")
+    assert recover(handler) == "pg1 is the leader again"
 
 
 def test_leader_of_a_standby_cluster_is_reported(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.lead("pg1", "standby_leader")
-    made = worker(cluster, tmp_path)
+    handler = worker(cluster, tmp_path)
     # The new leader leads the same kind of cluster.
     switch = cluster.switch
 
@@ -179,4 +179,4 @@ def test_leader_of_a_standby_cluster_is_reported(
         cluster.steps = [lambda: cluster.lead(candidate, "standby_leader")]
 
     cluster.switch = as_standby
-    assert prepare(made) == "pg2 leads instead of pg1, in a standby cluster"
+    assert prepare(handler) == "pg2 leads instead of pg1, in a standby cluster"

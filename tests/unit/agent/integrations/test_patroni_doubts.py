@@ -92,6 +92,6 @@ def test_temporary_disagreement_is_waited_for(
         lambda: cluster.lead("pg2"),
         lambda: call_itself(cluster, "replica"),
     ]
-    made = worker(cluster, tmp_path, candidate_wait=MINUTE)
-    assert prepare(made) == "nothing to do: pg2 leads, not pg1"
+    handler = worker(cluster, tmp_path, candidate_wait=MINUTE)
+    assert prepare(handler) == "nothing to do: pg2 leads, not pg1"
     assert cluster.steps == []

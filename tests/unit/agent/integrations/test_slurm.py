@@ -95,17 +95,17 @@ def test_jobs_that_are_left_are_named(story: Story) -> None:
 def test_number_of_named_jobs_is_limited(story: Story) -> None:
     for number in range(10):
         story.slurm.job(str(number))
-    said = story.handler().fails("prepare")
-    assert "for 10 jobs, 0 (alice), " in said
-    assert "7 (alice) and 2 more, on n1" in said
+    message = story.handler().fails("prepare")
+    assert "for 10 jobs, 0 (alice), " in message
+    assert "7 (alice) and 2 more, on n1" in message
 
 
 def test_completing_node_is_waited_for(story: Story) -> None:
     story.slurm.then({}, {"flags": ["COMPLETING", "DRAIN"]}, {"flags": ["DRAIN"]})
     assert story.handler().prepare() == "n1 is drained, and no job is left"
     story.slurm.set(flags=["COMPLETING", "DRAIN"])
-    said = story.handler().fails("prepare")
-    assert said.endswith("waiting for n1, which is IDLE+COMPLETING+DRAIN")
+    message = story.handler().fails("prepare")
+    assert message.endswith("waiting for n1, which is IDLE+COMPLETING+DRAIN")
 
 
 def test_node_resumed_meanwhile_is_drained_again(story: Story) -> None:
@@ -153,8 +153,8 @@ def test_failed_requeue_is_not_repeated_and_the_job_is_awaited(story: Story) -> 
 def test_reason_for_a_failed_requeue_is_reported(story: Story) -> None:
     for job in ("12", "13"):
         story.slurm.job(job, requeue="Requested operation is presently disabled")
-    said = story.handler('jobs = "requeue"').fails("prepare")
-    assert said.endswith(
+    message = story.handler('jobs = "requeue"').fails("prepare")
+    assert message.endswith(
         "waiting for 2 jobs, 12 (alice), 13 (alice), on n1; 12 and 1 more could not be "
         "requeued: Requested operation is presently disabled for job 12"
     )
@@ -246,9 +246,9 @@ def test_recovery_of_an_unresponsive_node_stays_pending(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.slurm.set(flags=["DRAIN", "NOT_RESPONDING"])
-    said = handler.fails("recover")
+    message = handler.fails("recover")
     # The fake's node answers by being resumed no more than a real one.
-    assert said.endswith("waiting for n1, which is IDLE+NOT_RESPONDING")
+    assert message.endswith("waiting for n1, which is IDLE+NOT_RESPONDING")
     # Slurm has forgotten the reason; the memory has not.
     story.slurm.set(base="DOWN", reason=REBOOTED, flags=[])
     handler.again()
@@ -346,16 +346,16 @@ def test_unavailable_controller_is_retried(story: Story) -> None:
     assert story.handler().prepare() == "n1 is drained, and no job is left"
     story.slurm.set(away=1000)
     for phase in ("prepare", "recover"):
-        said = story.handler().fails(phase)
-        assert said.startswith("timed out while asking Slurm about node")
-        assert said.endswith("Unable to contact slurm controller (connect failure)")
+        message = story.handler().fails(phase)
+        assert message.startswith("timed out while asking Slurm about node")
+        assert message.endswith("Unable to contact slurm controller (connect failure)")
 
 
 def test_error_names_remaining_jobs_if_the_controller_is_lost(story: Story) -> None:
     story.slurm.job("12")
     story.slurm.then({}, {}, {"away": 1000})
-    said = story.handler().fails("prepare")
-    assert "waiting for 1 job, 12 (alice), on n1: slurm_load_node error" in said
+    message = story.handler().fails("prepare")
+    assert "waiting for 1 job, 12 (alice), on n1: slurm_load_node error" in message
 
 
 def test_unanswered_drain_is_remembered(story: Story) -> None:
@@ -425,8 +425,8 @@ def test_check_reports_a_user_without_permission(
     monkeypatch.setattr(os, "geteuid", lambda: 64030)
     assert story.handler().check() == []
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    [said] = story.handler().check()
-    assert "run it as root or slurm, or make root an operator of Slurm" in said
+    [problem] = story.handler().check()
+    assert "run it as root or slurm, or make root an operator of Slurm" in problem
     sacctmgr = story.slurm.path / "sacctmgr"
     sacctmgr.write_text("#!/bin/sh\necho Operator\n")
     sacctmgr.chmod(0o755)

@@ -232,8 +232,8 @@ def test_unit_masked_or_removed_meanwhile_is_reported_once(
         story.systemd.change("web.service", LoadState="masked")
     else:
         story.systemd.remove("web.service")
-    said = handler.fails("recover")
-    assert said == f"web.service was {how} in the meantime and stays stopped"
+    message = handler.fails("recover")
+    assert message == f"web.service was {how} in the meantime and stays stopped"
     assert handler.recover() == "nothing had to be undone"
 
 
@@ -381,9 +381,9 @@ def test_handler_does_not_stop_the_agent(
     own = frozenset({"forewarn-agent.service", "system.slice"})
     monkeypatch.setattr(systemd_worker, "own_units", lambda: own)
     handler = story.handler('stop = "all.target"')
-    said = "stopping forewarn-agent.service would stop the agent, which runs in it"
-    assert handler.fails("prepare") == said
-    assert handler.check() == [said]
+    message = "stopping forewarn-agent.service would stop the agent, which runs in it"
+    assert handler.fails("prepare") == message
+    assert handler.check() == [message]
     assert story.systemd.orders() == []
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from forewarn.agent.core.permits import LockAnswer, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.core.permits import LockAnswer, LockResponse, ReleaseLock, TakeLock
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks.port import Grant, Locker, LockError
 from forewarn.clock import SystemClock
@@ -46,7 +46,7 @@ class Slow:
 class Ground:
     def __init__(self) -> None:
         self.lock = Slow()
-        self.said: queue.SimpleQueue[LockSaid] = queue.SimpleQueue()
+        self.said: queue.SimpleQueue[LockResponse] = queue.SimpleQueue()
         self.locker = Locker(
             lambda: self.lock,
             tell=self.said.put,
@@ -54,7 +54,7 @@ class Ground:
             clock=SystemClock(),
         )
 
-    def answer(self) -> LockSaid:
+    def answer(self) -> LockResponse:
         return self.said.get(timeout=PATIENCE_SECONDS)
 
 
@@ -62,16 +62,16 @@ def test_each_request_gets_an_answer() -> None:
     ground = Ground()
     ground.locker.ask(TakeLock(number=3, holder="web_0"))
     ground.lock.may_go_on.release()
-    assert ground.answer() == LockSaid(number=3, answer=LockAnswer.TAKEN, until=7)
+    assert ground.answer() == LockResponse(number=3, answer=LockAnswer.TAKEN, until=7)
     ground.lock.grant = Grant(is_held=False, detail="web_1 has it")
     ground.locker.ask(TakeLock(number=4, holder="web_0"))
     ground.lock.may_go_on.release()
-    assert ground.answer() == LockSaid(
+    assert ground.answer() == LockResponse(
         number=4, answer=LockAnswer.REFUSED, detail="web_1 has it"
     )
     ground.locker.ask(ReleaseLock(number=5, holder="web_0"))
     ground.lock.may_go_on.release()
-    assert ground.answer() == LockSaid(number=5, answer=LockAnswer.RELEASED)
+    assert ground.answer() == LockResponse(number=5, answer=LockAnswer.RELEASED)
     assert ground.lock.did == [
         ("take", "web_0"),
         ("take", "web_0"),
@@ -106,13 +106,13 @@ def test_error_is_reported_as_trouble(error: Exception, detail: str) -> None:
     for number, asked in enumerate((TakeLock, ReleaseLock)):
         ground.locker.ask(asked(number=number, holder="web_0"))
         ground.lock.may_go_on.release()
-        assert ground.answer() == LockSaid(
+        assert ground.answer() == LockResponse(
             number=number, answer=LockAnswer.TROUBLE, detail=detail
         )
 
 
 def test_lock_creation_failure_is_reported_and_retried() -> None:
-    said: queue.SimpleQueue[LockSaid] = queue.SimpleQueue()
+    said: queue.SimpleQueue[LockResponse] = queue.SimpleQueue()
     lock = Slow()
     made: list[int] = []
 
@@ -142,7 +142,7 @@ def test_failed_thread_start_is_reported_as_trouble(
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         ground.locker.ask(TakeLock(number=1, holder="web_0"))
-    assert ground.answer() == LockSaid(
+    assert ground.answer() == LockResponse(
         number=1,
         answer=LockAnswer.TROUBLE,
         detail="cannot start a thread: can't start new thread",

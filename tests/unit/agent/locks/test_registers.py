@@ -33,7 +33,7 @@ def context(seconds: float = 30.0) -> RunContext:
 # The list itself, with a register in memory
 
 
-class Shelf:
+class FakeRegister:
     """A register in memory, which others change where a test wants it."""
 
     def __init__(self) -> None:
@@ -57,41 +57,41 @@ class Shelf:
         return True
 
 
-def shelved(shelf: Shelf) -> RegisterLock:
+def lock_on(fake: FakeRegister) -> RegisterLock:
     settings = LockSettings(holders=1, ttl=HOUR)
-    return RegisterLock(shelf, settings, clock=VirtualClock(START))
+    return RegisterLock(fake, settings, clock=VirtualClock(START))
 
 
 def test_conflicting_write_is_retried() -> None:
-    shelf = Shelf()
-    shelf.faster = register.TRIES - 1
-    assert shelved(shelf).take("web_0", context()).is_held
-    shelf.faster = register.TRIES - 1
-    shelved(shelf).release("web_0", context())
-    assert json.loads(shelf.text) == {"holders": {}}
+    fake = FakeRegister()
+    fake.faster = register.TRIES - 1
+    assert lock_on(fake).take("web_0", context()).is_held
+    fake.faster = register.TRIES - 1
+    lock_on(fake).release("web_0", context())
+    assert json.loads(fake.text) == {"holders": {}}
 
 
 def test_repeated_conflict_refuses_the_lock_until_the_next_try() -> None:
-    shelf = Shelf()
-    shelf.faster = register.TRIES
-    refused = shelved(shelf).take("web_0", context())
+    fake = FakeRegister()
+    fake.faster = register.TRIES
+    refused = lock_on(fake).take("web_0", context())
     assert (refused.is_held, refused.detail) == (
         False,
         "other agents requested it at the same time",
     )
-    assert shelved(shelf).take("web_0", context()).is_held
-    shelf.faster = register.TRIES
+    assert lock_on(fake).take("web_0", context()).is_held
+    fake.faster = register.TRIES
     with pytest.raises(
         LockError, match="other agents changed the list of holders 8 times"
     ):
-        shelved(shelf).release("web_0", context())
+        lock_on(fake).release("web_0", context())
 
 
 def test_retries_after_conflicts_end_at_the_timeout() -> None:
-    shelf = Shelf()
-    shelf.faster = register.TRIES
+    fake = FakeRegister()
+    fake.faster = register.TRIES
     with pytest.raises(ForewarnError, match="timed out while other agents changed"):
-        shelved(shelf).take("web_0", context(0.01))
+        lock_on(fake).take("web_0", context(0.01))
 
 
 # Kubernetes
@@ -252,15 +252,15 @@ def test_pod_uses_its_own_namespace(
         (tmp_path / "namespace").write_text(written)
     (tmp_path / "ca.crt").write_text("")
     (tmp_path / "token").write_text("a-token")
-    made = kubernetes.LeaseRegister(
+    register = kubernetes.LeaseRegister(
         LockSettings(kind="kubernetes"),
         {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "9"},
         clock=SystemClock(),
-        folder=str(tmp_path),
+        directory=str(tmp_path),
     )
     with pytest.raises(ForewarnError, match="connection refused"):
-        made.read(context())
-    assert made._path("x").split("/")[5] == used
+        register.read(context())
+    assert register._path("x").split("/")[5] == used
 
 
 # Consul

@@ -15,7 +15,7 @@ from forewarn.agent.core.model import Input, Memory
 from forewarn.agent.core.permits import (
     Lock,
     LockAnswer,
-    LockSaid,
+    LockResponse,
     LockState,
     ReleaseLock,
     TakeLock,
@@ -182,7 +182,7 @@ def found_of(folder: Path, settings: str, look: Callable[[], str]) -> list[Findi
             )
         )
         endpoint.close()
-    return [each for each in found if each.what.startswith("lock")]
+    return [each for each in found if each.subject.startswith("lock")]
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_check_reports_a_token_file_that_others_can_read(tmp_path: Path) -> None
     token.chmod(0o644)
     text = f'[lock]\nkind = "consul"\ntoken_file = "{token}"\n'
     found = found_of(tmp_path, text, lambda: "the lock is free")
-    assert [(each.what, each.is_well) for each in found] == [
+    assert [(each.subject, each.is_well) for each in found] == [
         ("lock", True),
         ("lock.token_file", False),
     ]
@@ -317,6 +317,6 @@ def test_dry_run_logs_lock_requests_and_sends_none(
         "dry run: the lock would be released now",
     ]
     assert told == [
-        LockSaid(number=1, answer=LockAnswer.TAKEN, detail="dry run: not run"),
-        LockSaid(number=2, answer=LockAnswer.RELEASED, detail="dry run: not run"),
+        LockResponse(number=1, answer=LockAnswer.TAKEN, detail="dry run: not run"),
+        LockResponse(number=2, answer=LockAnswer.RELEASED, detail="dry run: not run"),
     ]

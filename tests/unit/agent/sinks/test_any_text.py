@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.sinks import chat, eventlog, journald, syslog
 from forewarn.agent.sinks.email import email_of
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.smtp import stuffed
 from forewarn.protocol.notices import Notice
 from tests.support import fake_hooks
@@ -38,7 +38,7 @@ NOTICES = st.builds(
     description=LONG,
 )
 TOLD = st.builds(
-    Told,
+    Notification,
     vm=LONG,
     note=st.builds(
         Note,
@@ -63,8 +63,8 @@ _HEADERS = [
 
 
 @given(TOLD)
-def test_email_has_its_headers_and_one_end_marker(told: Told) -> None:
-    data = email_of(1, told, sender="a@b.example", recipients=["c@d.example"])
+def test_email_has_its_headers_and_one_end_marker(notification: Notification) -> None:
+    data = email_of(1, notification, sender="a@b.example", recipients=["c@d.example"])
     message = email.message_from_bytes(data, policy=email.policy.default)
     assert message.keys() == _HEADERS
     assert not message.defects
@@ -74,9 +74,9 @@ def test_email_has_its_headers_and_one_end_marker(told: Told) -> None:
 
 
 @given(TOLD, st.sampled_from([2_048, 8_192]))
-def test_syslog_message_is_well_formed(told: Told, most: int) -> None:
+def test_syslog_message_is_well_formed(notification: Notification, most: int) -> None:
     data = syslog.message(
-        1, told, facility="daemon", sd_id=syslog.SD_ID, bytes_max=most
+        1, notification, facility="daemon", sd_id=syslog.SD_ID, bytes_max=most
     )
     assert _SYSLOG.fullmatch(data), data
     assert len(data) <= 2 * most
@@ -84,8 +84,8 @@ def test_syslog_message_is_well_formed(told: Told, most: int) -> None:
 
 
 @given(TOLD)
-def test_journald_entry_has_the_expected_fields(told: Told) -> None:
-    data = journald.entry(1, told, identifier="x")
+def test_journald_entry_has_the_expected_fields(notification: Notification) -> None:
+    data = journald.entry(1, notification, identifier="x")
     names: list[bytes] = []
     while data:
         line, _, rest = data.partition(b"\n")
@@ -101,19 +101,19 @@ def test_journald_entry_has_the_expected_fields(told: Told) -> None:
 
 
 @given(TOLD)
-def test_chat_message_is_accepted(told: Told) -> None:
+def test_chat_message_is_accepted(notification: Notification) -> None:
     path = fake_hooks.SLACK_PATH
-    body = json.dumps(chat.slack_message(told)).encode()
+    body = json.dumps(chat.slack_message(notification)).encode()
     assert fake_hooks.slack(Request(path, {}, body))[0] == 200
-    assert "<" not in chat.slack_message(told)["text"]
+    assert "<" not in chat.slack_message(notification)["text"]
     path = fake_hooks.TEAMS_PATH
-    body = json.dumps(chat.teams_message(told)).encode()
+    body = json.dumps(chat.teams_message(notification)).encode()
     assert fake_hooks.teams(Request(path, {}, body))[0] == 202
 
 
 @given(TOLD)
-def test_an_entry_of_the_event_log_is_one_line(told: Told) -> None:
-    text = eventlog.text_of(1, told)
+def test_an_entry_of_the_event_log_is_one_line(notification: Notification) -> None:
+    text = eventlog.text_of(1, notification)
     assert text.isprintable()
     assert len(text) <= 4_000
     assert text.startswith("forewarn: ")

@@ -9,12 +9,12 @@ import pytest
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.sinks.email import email_of, header_text
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.agent.sinks.smtp import stuffed
 from tests.support.notes import REBOOT, told_of
 
 
-def read(told: Told, number: int = 17) -> tuple[bytes, EmailMessage]:
+def read(told: Notification, number: int = 17) -> tuple[bytes, EmailMessage]:
     data = email_of(
         number,
         told,

@@ -117,7 +117,7 @@ def test_token_is_reused_until_near_expiry_or_key_change(
     assert sink.token(AT + 49 * MINUTE) == first
     second = sink.token(AT + 50 * MINUTE)
     assert f"&se={(AT + 110 * MINUTE) // SECOND}&" in second
-    # A clock that was set back must not keep a token that others call too long.
+    # After the clock was set back, the token would be valid longer than servers accept.
     assert sink.token(AT - HOUR) not in {first, second}
     key_file.write_text("second\n")
     assert sink.token(AT) != first

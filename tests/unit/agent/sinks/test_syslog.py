@@ -204,13 +204,13 @@ class Daemon:
 @contextlib.contextmanager
 def daemon(tls: ssl.SSLContext | None = None) -> Generator[Daemon]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        made = Daemon(listener, tls)
+        daemon = Daemon(listener, tls)
         try:
-            yield made
+            yield daemon
         finally:
-            made.holds.set()
+            daemon.holds.set()
             listener.shutdown(socket.SHUT_RDWR)
-            made.thread.join(10)
+            daemon.thread.join(10)
 
 
 @pytest.mark.system

@@ -10,7 +10,7 @@ from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.journal.port import JournalError, MemoryJournal, Outgoing
 from forewarn.agent.observability import notify
 from forewarn.agent.observability.notify import HELD_TRIES, Notifier
-from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.port import Notification
 from forewarn.instants import SECOND
 from tests.support.agent_journals import note_of
 from tests.support.processes import eventually
@@ -25,7 +25,7 @@ class FakeSink:
         self.offered: list[str] = []
         self.taken: list[str] = []
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, told: Notification) -> None:
         detail = told.note.detail
         self.offered.append(detail)
         error = self.refuses.get(detail) or self.refuses.get("*")
@@ -69,9 +69,9 @@ class Scene:
 
 @pytest.fixture
 def scene() -> Scene:
-    made = Scene()
-    made.notifier.attach(made.journal)
-    return made
+    scene = Scene()
+    scene.notifier.attach(scene.journal)
+    return scene
 
 
 def later() -> DeliveryError:

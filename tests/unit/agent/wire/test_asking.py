@@ -79,7 +79,7 @@ class Story:
         self.wire = Wire(server, self.clock)
         monkeypatch.setattr(asking.socket, "socket", self.wire)
 
-    def ask(self, *cards: Card) -> asking.Heard:
+    def ask(self, *cards: Card) -> asking.SearchResult:
         return asking.ask(clock=self.clock, cards=lambda: list(cards or (ETH0,)))
 
 
@@ -92,7 +92,7 @@ def test_server_names_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(monkeypatch, lambda p: [answered(p, OFFER, SERVER, named())])
     heard = story.ask()
     assert heard.addresses == ("10.1.2.3",)
-    assert heard.told == ("DHCP option 245 on eth0 names 10.1.2.3",)
+    assert heard.sentences == ("DHCP option 245 on eth0 names 10.1.2.3",)
     ((question, where),) = story.wire.sent
     assert where == ("255.255.255.255", 67)
     assert question[28:34] == ETH0.mac
@@ -130,7 +130,7 @@ def test_request_without_an_answer_ends_after_seven_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     story = Story(monkeypatch, lambda _: [])
-    assert story.ask().told == ("no DHCP server answers on eth0",)
+    assert story.ask().sentences == ("no DHCP server answers on eth0",)
     assert story.clock.now() - START == 7 * SECOND
 
 
@@ -138,17 +138,17 @@ def test_answer_without_an_endpoint_ends_the_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     story = Story(monkeypatch, lambda p: [answered(p, OFFER, SERVER)])
-    assert story.ask().told == ("DHCP on eth0: 10.1.2.1 names no endpoint",)
+    assert story.ask().sentences == ("DHCP on eth0: 10.1.2.1 names no endpoint",)
     assert len(story.wire.sent) == 1
     story = Story(monkeypatch, lambda p: [answered(p, OFFER)])
-    assert story.ask().told == ("DHCP on eth0: a server names no endpoint",)
+    assert story.ask().sentences == ("DHCP on eth0: a server names no endpoint",)
 
 
 def test_flood_of_invalid_packets_ends_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     story = Story(monkeypatch, lambda _: [b"?"] * 1_000)
-    assert story.ask().told == ("no DHCP server answers on eth0",)
+    assert story.ask().sentences == ("no DHCP server answers on eth0",)
 
 
 def test_slow_invalid_packets_end_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_next_interface_is_tried_without_an_answer(
         is_second = packet[28:34] == ETH1.mac
         return [answered(packet, OFFER, named())] if is_second else []
 
-    assert Story(monkeypatch, second).ask(ETH0, ETH1).told == (
+    assert Story(monkeypatch, second).ask(ETH0, ETH1).sentences == (
         "no DHCP server answers on eth0",
         "DHCP option 245 on eth1 names 10.1.2.3",
     )
@@ -199,17 +199,19 @@ def test_failure_to_send_the_request_is_reported(
 ) -> None:
     story = Story(monkeypatch, lambda _: [])
     story.wire.fails = OSError(number, os.strerror(number))
-    assert story.ask().told == (f"no DHCP request on eth0: {why}",)
+    assert story.ask().sentences == (f"no DHCP request on eth0: {why}",)
 
 
 def test_nothing_is_sent_without_interfaces_or_outside_linux(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock(START)
-    told = asking.ask(clock=clock, cards=list).told
+    told = asking.ask(clock=clock, cards=list).sentences
     assert told == ("there is no network interface for a DHCP request",)
     monkeypatch.setattr(sys, "platform", "win32")
-    assert asking.ask(clock=clock).told == ("DHCP requests are sent only on Linux",)
+    assert asking.ask(clock=clock).sentences == (
+        "DHCP requests are sent only on Linux",
+    )
 
 
 # Cards

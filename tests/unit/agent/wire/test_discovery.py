@@ -10,7 +10,7 @@ from forewarn.agent import assembly
 from forewarn.agent.settings import load_settings
 from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire import asking, discovery
-from forewarn.agent.wire.dhcp import Heard
+from forewarn.agent.wire.dhcp import SearchResult
 from forewarn.agent.wire.discovery import DEFAULT, Discovery
 from forewarn.clock import Clock, VirtualClock
 from forewarn.instants import MINUTE
@@ -24,19 +24,21 @@ TOLD = ("http://10.0.0.1", "http://10.0.0.1:8080")
 class Network:
     """A source that answers or not, and counts the requests."""
 
-    def __init__(self, *answers: Heard) -> None:
+    def __init__(self, *answers: SearchResult) -> None:
         self._answers = iter(answers)
         self.asked = 0
 
-    def seek(self, clock: Clock) -> Heard:
+    def seek(self, clock: Clock) -> SearchResult:
         self.asked += 1
-        return next(self._answers, Heard(told=("no DHCP server answers on eth0",)))
+        return next(
+            self._answers, SearchResult(sentences=("no DHCP server answers on eth0",))
+        )
 
 
 class Story:
     """An agent that looks for its endpoint on a machine with no lease."""
 
-    def __init__(self, folder: Path, *answers: Heard) -> None:
+    def __init__(self, folder: Path, *answers: SearchResult) -> None:
         self.clock = VirtualClock(START)
         self.network = Network(*answers)
         self.folder = folder
@@ -63,7 +65,7 @@ def test_default_address_precedes_dhcp_addresses(tmp_path: Path) -> None:
 
 
 def test_dhcp_is_not_used_before_the_default_address_was_tried(tmp_path: Path) -> None:
-    story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
+    story = Story(tmp_path, SearchResult(addresses=("10.0.0.1",), sentences=("eth0",)))
     assert story.places() == (DEFAULT,)
     assert story.network.asked == 0
     # It did not answer: now they are asked, while it is tried again.
@@ -87,7 +89,7 @@ def test_dhcp_is_not_used_before_the_leased_address_was_tried(tmp_path: Path) ->
 def test_lease_with_a_dead_address_does_not_prevent_a_search(tmp_path: Path) -> None:
     """It may be of the network in which the machine's image was made."""
     (tmp_path / "x.lease").write_text("OPTION_245=0a000009\n")
-    story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
+    story = Story(tmp_path, SearchResult(addresses=("10.0.0.1",), sentences=("eth0",)))
     dead = ("http://10.0.0.9", "http://10.0.0.9:8080")
     assert story.places() == (DEFAULT, *dead)
     assert story.network.asked == 0
@@ -104,7 +106,7 @@ def test_expired_lease_is_not_tried(tmp_path: Path) -> None:
         "lease {\n  option unknown-245 a:0:0:9;\n  expire 2 2019/01/01 09:00:00;\n}\n"
     )
     (tmp_path / "x.lease").write_text(over)
-    story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
+    story = Story(tmp_path, SearchResult(addresses=("10.0.0.1",), sentences=("eth0",)))
     assert [story.places() for _ in range(3)][::2] == [(DEFAULT,), (*TOLD, DEFAULT)]
 
 
@@ -113,9 +115,9 @@ def test_no_dhcp_request_is_sent_if_the_settings_forbid_it(
 ) -> None:
     asked: list[str] = []
 
-    def ask(*, clock: Clock) -> Heard:
+    def ask(*, clock: Clock) -> SearchResult:
         asked.append("the network")
-        return Heard()
+        return SearchResult()
 
     monkeypatch.setattr(asking, "ask", ask)
     monkeypatch.setattr(discovery, "networkmanager", lambda: asked.append("here") or "")
@@ -140,7 +142,7 @@ def elsewhere(wanted: Settings) -> Iterator[tuple[list[str], Sequence[str]]]:
 
 def test_check_gets_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_settings(environ={}, flags={})
-    heard = Heard(addresses=("10.0.0.1",), told=("eth0",))
+    heard = SearchResult(addresses=("10.0.0.1",), sentences=("eth0",))
     asked: list[Clock] = []
     monkeypatch.setattr(assembly, "seek", lambda clock: asked.append(clock) or heard)
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT,))
@@ -181,9 +183,9 @@ def test_dhcp_is_retried_at_growing_intervals_without_an_answer(
 def test_dhcp_request_does_not_delay_discovery(tmp_path: Path) -> None:
     released = threading.Event()
 
-    def hang(clock: Clock) -> Heard:
+    def hang(clock: Clock) -> SearchResult:
         released.wait()
-        return Heard(addresses=("10.0.0.1",))
+        return SearchResult(addresses=("10.0.0.1",))
 
     clock = VirtualClock(START)
     finder = Discovery(clock=clock, known=[], seek=hang)
@@ -199,7 +201,7 @@ def test_dhcp_request_does_not_delay_discovery(tmp_path: Path) -> None:
 def test_internal_error_leaves_the_default_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(clock: Clock) -> Heard:
+    def fail(clock: Clock) -> SearchResult:
         raise ZeroDivisionError
 
     finder = Discovery(clock=VirtualClock(START), known=[], seek=fail)
@@ -226,9 +228,9 @@ def test_networkmanager_is_queried_before_the_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock(START)
-    heard = Heard(told=("no answer",))
+    heard = SearchResult(sentences=("no answer",))
 
-    def ask(*, clock: Clock) -> Heard:
+    def ask(*, clock: Clock) -> SearchResult:
         return heard
 
     monkeypatch.setattr(asking, "ask", ask)
@@ -236,5 +238,7 @@ def test_networkmanager_is_queried_before_the_network(
     assert discovery.seek(clock) is heard
     monkeypatch.setattr(discovery, "networkmanager", lambda: "10.0.0.1")
     found = discovery.seek(clock)
-    assert found.told == ("NetworkManager says that DHCP option 245 names 10.0.0.1",)
+    assert found.sentences == (
+        "NetworkManager says that DHCP option 245 names 10.0.0.1",
+    )
     assert discovery.urls_of(found) == TOLD

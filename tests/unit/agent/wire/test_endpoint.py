@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from forewarn.agent import assembly
-from forewarn.agent.core.model import Answered, Consent, Send
+from forewarn.agent.core.model import ApprovalResult, Consent, Send
 from forewarn.agent.outbound import Sender
 from forewarn.agent.settings import load_settings
-from forewarn.agent.wire.endpoint import Asked, Endpoint, Result
+from forewarn.agent.wire.endpoint import Endpoint, PollResult, Result
 from forewarn.clock import VirtualClock
 from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
 from tests.support.scripted import Reply, Scripted, plain, scripted
@@ -43,11 +43,11 @@ def line_of(request: bytes) -> str:
     return request.partition(b"\r\n")[0].decode()
 
 
-def ask(endpoint: Endpoint, *, wait: Micros = 0, full: bool = False) -> Asked:
+def ask(endpoint: Endpoint, *, wait: Micros = 0, full: bool = False) -> PollResult:
     return endpoint.ask(timeout=5 * SECOND, wait=wait, full=full)
 
 
-def talk(*replies: Reply, times: int) -> tuple[list[Asked], list[str]]:
+def talk(*replies: Reply, times: int) -> tuple[list[PollResult], list[str]]:
     """Return what so many polls gave, and the requests' heads."""
     with scripted(*replies) as server:
         endpoint = endpoint_of(server)
@@ -81,7 +81,7 @@ def test_another_version_is_used_only_if_offered() -> None:
 )
 def test_400_without_offered_versions_is_a_failure(offered: tuple[str, ...]) -> None:
     (asked,), requests = talk(versions(*offered), times=1)
-    assert asked == Asked(result=Result.CLIENT_ERROR, detail="400: Bad request.")
+    assert asked == PollResult(result=Result.CLIENT_ERROR, detail="400: Bad request.")
     assert len(requests) == 1
 
 
@@ -123,7 +123,7 @@ def test_endpoint_with_empty_answers_is_selected() -> None:
 class TestTags:
     def test_tags_are_returned_unchanged(self) -> None:
         found, requests = talk(document('W/"1"'), UNCHANGED, UNCHANGED, times=3)
-        unchanged = Asked(result=Result.UNCHANGED, reading=found[0].reading)
+        unchanged = PollResult(result=Result.UNCHANGED, reading=found[0].reading)
         assert found[1:] == [unchanged, unchanged]
         assert ["If-None-Match" in request for request in requests] == [0, 1, 1]
         assert 'If-None-Match: W/"1"\r\n' in requests[1]
@@ -192,7 +192,9 @@ class TestPush:
             endpoint._client.close()
 
 
-def approve(reply: Reply, *more: Reply, event_id: str = ID) -> tuple[Answered, bytes]:
+def approve(
+    reply: Reply, *more: Reply, event_id: str = ID
+) -> tuple[ApprovalResult, bytes]:
     with scripted(reply, *more) as server:
         answered = endpoint_of(server).approve(event_id, timeout=SECOND)
         return answered, server.requests[-1]
@@ -201,7 +203,7 @@ def approve(reply: Reply, *more: Reply, event_id: str = ID) -> tuple[Answered, b
 class TestApprovals:
     def test_approval_names_one_event_in_the_current_version(self) -> None:
         answered, request = approve(plain(b""))
-        assert answered == Answered(event_id=ID, consent=Consent.GIVEN)
+        assert answered == ApprovalResult(event_id=ID, consent=Consent.GIVEN)
         assert line_of(request) == (
             "POST /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1"
         )
@@ -271,10 +273,10 @@ class TestApprovals:
         assert "api-version=2019-08-01" in line_of(request)
 
     def test_approval_stays_pending_after_an_internal_error(self) -> None:
-        def broken(_: str) -> Answered:
+        def broken(_: str) -> ApprovalResult:
             raise ValueError("a bug")
 
-        told: queue.SimpleQueue[Answered] = queue.SimpleQueue()
+        told: queue.SimpleQueue[ApprovalResult] = queue.SimpleQueue()
         Sender(lambda: broken, told.put).ask(Send(event_id=ID, attempt=1))
         assert told.get(timeout=120).consent is Consent.WANTED
 

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
-from forewarn.drivers.libvirt.worker import deeds, probing
+from forewarn.drivers.libvirt.worker import actions, probing
 from forewarn.drivers.libvirt.worker.domains import Domains
 from forewarn.drivers.libvirt.worker.hosts import Hosts, run_events
 from forewarn.drivers.libvirt.worker.orders import Mark, Order, settings_from
@@ -47,7 +47,7 @@ class Living:
     ) -> tuple[int, list[str]]:
         """Carry an action out on web_0."""
         order = order_of(action, operation, host, to_host, seconds)
-        return deeds.carry_out(self.domains, order)
+        return actions.carry_out(self.domains, order)
 
     def probe(
         self, action: str, *, operation: str = "op-1.1", to_host: str = ""

@@ -82,9 +82,9 @@ def test_disks_are_created_again_from_their_base_image(
 
 
 def test_disk_without_a_base_image_stays(tmp_path: Path) -> None:
-    made = Disks(tmp_path, base="")
-    status, said = made.living.do("reimage")
-    assert (status, made.living.state()[0]) == (RUNS_STATUS, RUNNING)
+    disks = Disks(tmp_path, base="")
+    status, said = disks.living.do("reimage")
+    assert (status, disks.living.state()[0]) == (RUNS_STATUS, RUNNING)
     assert said[0].startswith("no disk has a base image in a storage pool of libvirt")
 
 

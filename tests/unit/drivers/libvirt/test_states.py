@@ -16,13 +16,13 @@ from forewarn.drivers.libvirt.worker.states import (
     HERE,
     OFF,
     STOPPED_TEXT,
+    GuestState,
     Memory,
-    Seen,
-    seen_at,
-    seen_in,
+    guest_state,
+    state_after_event,
 )
 
-RUNS, CRASHED, UNKNOWN = Seen(HERE), seen_in(5, 3), seen_in(5, 0)
+RUNS, CRASHED, UNKNOWN = GuestState(HERE), guest_state(5, 3), guest_state(5, 0)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ RUNS, CRASHED, UNKNOWN = Seen(HERE), seen_in(5, 3), seen_in(5, 0)
     ],
 )
 def test_state_has_a_presence(state: int, reason: int, presence: str) -> None:
-    assert seen_in(state, reason).presence == presence
+    assert guest_state(state, reason).presence == presence
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_state_has_a_presence(state: int, reason: int, presence: str) -> None:
     ],
 )
 def test_event_leaves_a_presence(event: int, detail: int, presence: str) -> None:
-    seen = seen_at(event, detail)
+    seen = state_after_event(event, detail)
     assert seen is not None
     assert seen.presence == presence
 
@@ -71,19 +71,24 @@ def test_event_leaves_a_presence(event: int, detail: int, presence: str) -> None
     ("event", "detail"), [(states.DEFINED, 0), (states.SUSPENDED, 0)]
 )
 def test_event_that_changes_nothing_is_no_news(event: int, detail: int) -> None:
-    assert seen_at(event, detail) is None
+    assert state_after_event(event, detail) is None
 
 
 def test_killed_qemu_reads_the_same_in_the_state_and_in_the_event() -> None:
     """libvirt says CRASHED in the one and FAILED in the other."""
-    assert seen_in(5, 3) == seen_in(5, 6) == seen_at(5, 2) == seen_at(5, 5)
-    assert seen_in(5, 3).text == "QEMU was killed or has crashed"
+    assert (
+        guest_state(5, 3)
+        == guest_state(5, 6)
+        == state_after_event(5, 2)
+        == state_after_event(5, 5)
+    )
+    assert guest_state(5, 3).text == "QEMU was killed or has crashed"
 
 
 def test_list_tells_what_runs_and_why_others_do_not() -> None:
     memory = Memory()
-    found = {"a": RUNS, "b": CRASHED, "c": seen_in(5, 5), "d": seen_in(5, 1)}
-    assert memory.list(found) == {"a": RUNS, "b": CRASHED, "d": seen_in(5, 1)}
+    found = {"a": RUNS, "b": CRASHED, "c": guest_state(5, 5), "d": guest_state(5, 1)}
+    assert memory.list(found) == {"a": RUNS, "b": CRASHED, "d": guest_state(5, 1)}
     assert memory.list(found) == {}
 
 
@@ -91,13 +96,13 @@ def test_vm_that_stopped_without_a_connection_has_failed() -> None:
     memory = Memory()
     memory.list({"a": RUNS})
     # After a restart of the host, libvirt knows no reason.
-    assert memory.list({"a": UNKNOWN}) == {"a": Seen(DOWN, STOPPED_TEXT)}
+    assert memory.list({"a": UNKNOWN}) == {"a": GuestState(DOWN, STOPPED_TEXT)}
 
 
 def test_vm_that_was_off_before_a_restart_of_libvirt_has_not_failed() -> None:
     memory = Memory()
     assert memory.list({"new": UNKNOWN}) == {}
-    memory.hear("new", states.STOPPED, 0)
+    memory.observe("new", states.STOPPED, 0)
     assert memory.list({"new": UNKNOWN}) == {}
 
 
@@ -110,29 +115,29 @@ def test_vm_that_is_gone_can_be_elsewhere_and_is_no_news() -> None:
 def test_guest_that_shut_itself_down_is_off() -> None:
     memory = Memory()
     memory.list({"a": RUNS})
-    assert memory.hear("a", states.SHUTDOWN, 1) is None
-    assert memory.hear("a", states.STOPPED, 0) == states.SEEN_OFF
-    assert memory.hear("a", states.STOPPED, 0) is None
+    assert memory.observe("a", states.SHUTDOWN, 1) is None
+    assert memory.observe("a", states.STOPPED, 0) == states.SHUT_DOWN_BY_USER
+    assert memory.observe("a", states.STOPPED, 0) is None
 
 
 def test_guest_whose_qemu_got_a_signal_has_failed() -> None:
     memory = Memory()
     memory.list({"a": RUNS})
-    memory.hear("a", states.SHUTDOWN, states.SHUT_DOWN_BY_HOST)
-    seen = memory.hear("a", states.STOPPED, 0)
-    assert seen == Seen(DOWN, "QEMU was ended by a signal")
+    memory.observe("a", states.SHUTDOWN, states.SHUT_DOWN_BY_HOST)
+    seen = memory.observe("a", states.STOPPED, 0)
+    assert seen == GuestState(DOWN, "QEMU was ended by a signal")
     # The next time it shuts itself down.
-    memory.hear("a", states.STARTED, 0)
-    assert memory.hear("a", states.STOPPED, 0) == states.SEEN_OFF
+    memory.observe("a", states.STARTED, 0)
+    assert memory.observe("a", states.STOPPED, 0) == states.SHUT_DOWN_BY_USER
 
 
 def test_migration_by_hand_tells_only_where_the_vm_arrives() -> None:
     source, destination = Memory(), Memory()
     source.list({"a": RUNS})
-    assert destination.hear("a", states.STARTED, states.STARTED_BY_MIGRATION) is None
-    assert destination.hear("a", states.RESUMED, 1) == RUNS
-    assert source.hear("a", states.STOPPED, 3) is None
-    assert source.hear("a", states.UNDEFINED, 0) is None
+    assert destination.observe("a", states.STARTED, states.STARTED_BY_MIGRATION) is None
+    assert destination.observe("a", states.RESUMED, 1) == RUNS
+    assert source.observe("a", states.STOPPED, 3) is None
+    assert source.observe("a", states.UNDEFINED, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -144,10 +149,10 @@ def test_domain_that_is_undefined_by_hand_is_told_with_the_earlier_reason(
     memory = Memory()
     memory.list({"a": RUNS})
     # A domain that runs goes on without its definition.
-    assert memory.hear("a", states.UNDEFINED, detail) is None
-    memory.hear("a", states.STOPPED, 0)
-    seen = memory.hear("a", states.UNDEFINED, detail)
-    assert seen == Seen(OFF, f"{states.SHUT_DOWN_TEXT}; its domain was {how}")
+    assert memory.observe("a", states.UNDEFINED, detail) is None
+    memory.observe("a", states.STOPPED, 0)
+    seen = memory.observe("a", states.UNDEFINED, detail)
+    assert seen == GuestState(OFF, f"{states.SHUT_DOWN_TEXT}; its domain was {how}")
 
 
 def test_mark_is_read_as_it_was_written() -> None:

@@ -53,9 +53,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(restarts, "AGAIN_SECONDS", 0.05)
     # A worker starts slowly on a busy machine.
     monkeypatch.setattr(workers, "ASK_SECONDS", PATIENCE_SECONDS)
-    made = World(tmp_path)
-    yield made
-    made.workers.stop()
+    world = World(tmp_path)
+    yield world
+    world.workers.stop()
 
 
 def test_workers_see_and_answer_for_all_hosts(
@@ -63,8 +63,8 @@ def test_workers_see_and_answer_for_all_hosts(
 ) -> None:
     monkeypatch.setattr(workers, "HOSTS_PER_WORKER", 1)
     world.workers.watch_hosts(["h1", "h2"])
-    said = world.workers.ask(["web_0"])
-    assert said.hosts["h1"]["web_0"].presence == "here"
+    answers = world.workers.ask(["web_0"])
+    assert answers.hosts["h1"]["web_0"].presence == "here"
     assert len(world.workers._workers) == 2
     world.until_seen("web_0", running=True)
     assert world.woken.is_set()
@@ -77,8 +77,8 @@ def test_workers_see_and_answer_for_all_hosts(
 
 
 def test_without_hosts_nothing_is_known(world: World) -> None:
-    said = world.workers.ask(["web_0"])
-    assert (said.hosts, said.missing) == ({}, frozenset())
+    answers = world.workers.ask(["web_0"])
+    assert (answers.hosts, answers.missing) == ({}, frozenset())
 
 
 def test_host_that_is_added_or_removed_changes_its_worker_only(world: World) -> None:
@@ -114,8 +114,8 @@ def test_question_to_a_worker_that_dies_is_not_waited_for(
     os.kill(process.pid, signal.SIGSTOP)
     timer = threading.Timer(0.2, os.kill, (process.pid, signal.SIGKILL))
     timer.start()
-    said = world.workers.ask(["web_0"])
-    assert (said.hosts, said.missing) == ({}, {"h1"})
+    answers = world.workers.ask(["web_0"])
+    assert (answers.hosts, answers.missing) == ({}, {"h1"})
 
 
 def test_host_that_hangs_has_not_answered_in_time(
@@ -149,34 +149,34 @@ def test_trouble_of_a_host_that_left_the_fleet_is_forgotten(world: World) -> Non
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "error"),
     [
         ("echo no module libvirt; exit 2", "ended with status 2: no module libvirt"),
         ("exit 2", "ended with status 2"),
     ],
 )
-def test_worker_that_cannot_start_is_a_trouble(
-    tmp_path: Path, script: str, told: str
+def test_problem_is_reported_if_a_worker_cannot_start(
+    tmp_path: Path, script: str, error: str
 ) -> None:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
-    made = Workers((str(python),), clock=SystemClock(), wake=lambda: None)
+    pool = Workers((str(python),), clock=SystemClock(), wake=lambda: None)
     with contextlib.closing(contextlib.ExitStack()) as stack:
-        stack.callback(made.stop)
-        made.watch_hosts(["h1"])
-        [trouble] = eventually(made.troubles, bool)
-    assert trouble == f"libvirt: a worker {told}"
-    assert made.ask(["web_0"]).missing == {"h1"}
+        stack.callback(pool.stop)
+        pool.watch_hosts(["h1"])
+        [trouble] = eventually(pool.troubles, bool)
+    assert trouble == f"libvirt: a worker {error}"
+    assert pool.ask(["web_0"]).missing == {"h1"}
 
 
-def test_program_that_is_not_there_is_a_trouble() -> None:
-    made = Workers(("/nowhere/python",), clock=SystemClock(), wake=lambda: None)
-    made.watch_hosts(["h1"])
-    eventually(made.troubles, bool)
-    assert made.troubles() == ["libvirt: /nowhere/python: No such file or directory"]
-    made.stop()
-    made.watch_hosts(["h2"])
+def test_problem_is_reported_if_the_program_does_not_exist() -> None:
+    pool = Workers(("/nowhere/python",), clock=SystemClock(), wake=lambda: None)
+    pool.watch_hosts(["h1"])
+    eventually(pool.troubles, bool)
+    assert pool.troubles() == ["libvirt: /nowhere/python: No such file or directory"]
+    pool.stop()
+    pool.watch_hosts(["h2"])
 
 
 def test_lines_that_mean_nothing_are_skipped(
@@ -188,14 +188,14 @@ def test_lines_that_mean_nothing_are_skipped(
         {"connection": "h1"},
         {},
     ):
-        world.workers._hear(line)
+        world.workers._on_line(line)
     assert world.workers.take() == []
     assert caplog.text.count("invalid line") == 3
 
 
 def test_many_troubles_are_cut(world: World) -> None:
     for number in range(25):
-        world.workers._hear({"connection": f"h{number:02}", "trouble": f"t{number}"})
+        world.workers._on_line({"connection": f"h{number:02}", "trouble": f"t{number}"})
     troubles = world.workers.troubles()
     assert len(troubles) == 21
     assert troubles[-1] == "libvirt: 5 more"
@@ -232,9 +232,9 @@ def test_abilities_are_asked_of_the_hosts_in_question_about_their_own_vms(
     world.libvirts.start("db_0", "h2", devices=device)
     world.workers.watch_hosts(["h1", "h2"])
     vms = ("db_0", "gone")
-    said = world.workers.ask_abilities({"h2": vms, "h9": ["web_9"]})
-    assert said.hosts.keys() - {"h1"} == {"h2"}
-    told = tuple(abilities_of(vms, said.hosts["h2"]))
+    answers = world.workers.ask_abilities({"h2": vms, "h9": ["web_9"]})
+    assert answers.hosts.keys() - {"h1"} == {"h2"}
+    told = tuple(abilities_of(vms, answers.hosts["h2"]))
     move = answer_about(told, Action.LIVE_MIGRATE, "db_0")
     assert (move.able, move.reason) == (Able.NO, "it has a passthrough device (pci)")
     assert answer_about(told, Action.FREEZE, "db_0").able is Able.YES

@@ -29,9 +29,9 @@ GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
 
 @pytest.fixture
 def qemus(tmp_path: Path) -> Iterator[FakeQemus]:
-    made = FakeQemus(tmp_path)
-    yield made
-    made.end()
+    qemus = FakeQemus(tmp_path)
+    yield qemus
+    qemus.end()
 
 
 LIVING: list[FakeQemu] = []

@@ -7,14 +7,14 @@ from forewarn.drivers.qemu.states import (
     ELSEWHERE,
     HERE,
     Presence,
-    Seen,
+    ProcessState,
     Sightings,
-    seen_at_end,
-    seen_in,
+    process_state,
+    state_at_end,
     whereabouts,
 )
 
-DOWN = seen_at_end(None)
+DOWN = state_at_end(None)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ DOWN = seen_at_end(None)
 def test_run_state_tells_whether_the_vm_is_here(
     status: str, presence: Presence
 ) -> None:
-    assert seen_in(status).presence is presence
+    assert process_state(status).presence is presence
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_run_state_tells_whether_the_vm_is_here(
 def test_only_a_guest_that_shuts_itself_down_is_no_failure(
     reason: str | None, cause: StopCause, text: str
 ) -> None:
-    seen = seen_at_end(reason)
+    seen = state_at_end(reason)
     assert (seen.presence, seen.cause) == (Presence.DOWN, cause)
     assert text in seen.text
 
@@ -67,7 +67,7 @@ def test_only_a_guest_that_shuts_itself_down_is_no_failure(
     ],
 )
 def test_vm_is_down_only_if_no_host_has_it_and_each_has_answered(
-    found: dict[str, Seen], unknown: list[str], running: bool | None, host: str
+    found: dict[str, ProcessState], unknown: list[str], running: bool | None, host: str
 ) -> None:
     where = whereabouts(found, unknown=unknown)
     assert (where.running, where.host) == (running, host)

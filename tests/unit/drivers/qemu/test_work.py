@@ -52,8 +52,8 @@ def test_freeze_stops_the_guest_for_its_time_and_measures_it(
         assert (fake.status, mark_in(fake)) == ("running", "op-1.1.freeze done")
 
     living.run(story())
-    said = capsys.readouterr().out
-    assert 50 <= int(said.removeprefix("paused: ").removesuffix("ms\n")) < 10_000
+    output = capsys.readouterr().out
+    assert 50 <= int(output.removeprefix("paused: ").removesuffix("ms\n")) < 10_000
 
 
 def test_guest_that_was_paused_by_hand_stays_paused_after_a_freeze(

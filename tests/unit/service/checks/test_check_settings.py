@@ -86,7 +86,7 @@ def test_checks_are_read_with_their_origins(file: Path) -> None:
             PROMQL + 'below = 1\nheaders = { "X Y" = "a" }\n',
             '"X Y" is not the name of a header',
         ),
-        (PROMQL + "below = 1\nheaders = { X = 1 }\n", "X must be a text in quotes"),
+        (PROMQL + "below = 1\nheaders = { X = 1 }\n", "X must be a string in quotes"),
         (f'{PROMQL}below = 1\nevery = "1s"\n', "every: must be at least 5s, not 1s"),
     ],
 )

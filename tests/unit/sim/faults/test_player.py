@@ -9,7 +9,7 @@ from forewarn.metadata.http import Request
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.sim.faults import syntax
 from forewarn.sim.faults.fault import Fault, FaultError
-from forewarn.sim.faults.player import OVER_KEPT, RULES_MAX, Player
+from forewarn.sim.faults.player import ENDED_KEPT, RULES_MAX, Player
 
 EVENTS = "/metadata/scheduledevents"
 
@@ -192,10 +192,10 @@ def test_number_of_playbooks_is_limited() -> None:
 
 def test_finished_playbooks_are_removed_above_the_limit() -> None:
     table = Table()
-    for _ in range(OVER_KEPT):
+    for _ in range(ENDED_KEPT):
         table.player.play(syntax.parse_playbook("500 x1", vms=["web_0"]))
-    assert table.row(OVER_KEPT + 1).count("500") == OVER_KEPT
-    assert len(table.player.listing()) == OVER_KEPT
+    assert table.row(ENDED_KEPT + 1).count("500") == ENDED_KEPT
+    assert len(table.player.listing()) == ENDED_KEPT
     name = table.player.play(syntax.parse_playbook("404 x1", vms=["web_0"]))
     assert [each.name for each in table.player.listing()] == [name]
 

@@ -25,15 +25,15 @@ def test_scenario_transcript_matches_the_golden_file(
 ) -> None:
     silent, first = tell(scenario, approve=False)
     approving, second = tell(scenario, approve=True)
-    told = (
+    message = (
         f"# {scenario.description}\n\n## Without approvals\n\n{silent}\n\n"
         f"## Each VM approves after two seconds\n\n{approving}\n"
     )
 
     file = GOLDEN / f"{scenario.name}.txt"
     if request.config.getoption("--rewrite"):
-        file.write_text(told, encoding="utf-8")
-    assert file.read_text(encoding="utf-8") == told
+        file.write_text(message, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == message
     must_approve = any(client.approves for client in scenario.clients)
     assert first.passed is not must_approve
     assert second.passed

@@ -171,12 +171,12 @@ def test_expectation_asked_demands_nothing_else() -> None:
 
 def test_expectation_approved_does_not_require_a_return() -> None:
     played = builtin.find("live-migration")
-    deeds = {3: approve("web_0")}
-    [result] = run(played, deeds=deeds, expected=Expected.APPROVED)
+    actions = {3: approve("web_0")}
+    [result] = run(played, actions=actions, expected=Expected.APPROVED)
     assert result.passed
     [late] = run(played, expected=Expected.APPROVED)
     assert [each.outcome for each in late.failures] == [Outcome.FAILED]
-    [strict] = run(played, deeds=deeds)
+    [strict] = run(played, actions=actions)
     assert [each.sentence.partition(" (")[0] for each in strict.failures] == [
         "web_0 did not ask again after e1"
     ]

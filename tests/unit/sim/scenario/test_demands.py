@@ -3,29 +3,29 @@
 import pytest
 
 from forewarn.metadata.http import Request
-from forewarn.sim.journal import Seen
+from forewarn.sim.journal import JournalEntry
 from forewarn.sim.scenario.model import OTHERS, Outcome
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
-from tests.support.played import Deed, approve, run, scenario, sentences
+from tests.support.played import ClientAction, approve, run, scenario, sentences
 
 
 def one(
     demand: str,
     *,
     step: str = 'reboot = "web_0"',
-    deeds: dict[int, Deed] | None = None,
+    actions: dict[int, ClientAction] | None = None,
     more: str = "",
     asked: tuple[str, ...] = ("web_0",),
 ) -> tuple[Outcome, str]:
     """Return the verdict on one demand on web_0."""
     text = f'[[client]]\nvm = "web_0"\n{demand}\n{more}\n[[step]]\n{step}\n'
-    [result] = run(scenario(text), deeds=deeds, asked=asked)
+    [result] = run(scenario(text), actions=actions, asked=asked)
     found = [each for each in result.findings if "for its events" not in each.what]
     return found[-1].outcome, found[-1].sentence
 
 
-def asks(vm: str = "web_0") -> Deed:
+def asks(vm: str = "web_0") -> ClientAction:
     return lambda stage: VirtualClient(stage, vm).get()
 
 
@@ -34,14 +34,14 @@ MORNING = "2030-01-01T00:"
 
 
 def test_approval_in_time_is_reported_with_its_time() -> None:
-    assert one("approves = true", deeds={7: approve("web_0")}) == (
+    assert one("approves = true", actions={7: approve("web_0")}) == (
         Outcome.PASSED,
         "web_0 approved e1 (Reboot of web_0) after 7 s",
     )
 
 
 def test_missing_approval_is_reported_with_deadline_and_last_request() -> None:
-    assert one("approves = true", deeds={5: asks()}) == (
+    assert one("approves = true", actions={5: asks()}) == (
         Outcome.FAILED,
         (
             f"web_0 did not approve e1 (Reboot of web_0, EventId {ID}) in time: expected an "
@@ -55,7 +55,7 @@ def test_refused_approval_is_reported() -> None:
     def refused(stage: SimServer) -> None:
         VirtualClient(stage, "web_0").approve("00000000-0000-4000-8000-000000000000")
 
-    _, told = one("approves = true", deeds={5: refused})
+    _, told = one("approves = true", actions={5: refused})
     assert told.endswith(f"and its last approval, at {MORNING}00:05.000Z, got 400")
 
 
@@ -63,14 +63,14 @@ def test_approval_by_another_vm_of_the_event_is_enough() -> None:
     step = 'event = { type = "Reboot", vms = ["web_0", "web_1"], notice = "15m" }'
     fleet = "[fleet]\ntogether = true\n"
     outcome, told = one(
-        "approves = true", step=step, more=fleet, deeds={4: approve("web_1")}
+        "approves = true", step=step, more=fleet, actions={4: approve("web_1")}
     )
     assert outcome is Outcome.PASSED
     assert told == "web_1 approved e1 (Reboot of web_0, web_1) after 4 s"
 
 
 def test_approval_by_a_vm_that_the_event_omits_does_not_count() -> None:
-    outcome, told = one("approves = true", deeds={4: approve("web_1")})
+    outcome, told = one("approves = true", actions={4: approve("web_1")})
     assert outcome is Outcome.FAILED
     assert "approved by web_1, which it does not name; web_0 asked last" in told
 
@@ -88,7 +88,7 @@ def test_operator_approval_does_not_count_for_the_client() -> None:
 
 
 def test_client_that_asks_too_late_could_not_approve() -> None:
-    outcome, told = one("approves = true", asked=(), deeds={1: asks()})
+    outcome, told = one("approves = true", asked=(), actions={1: asks()})
     assert outcome is Outcome.FAILED
     assert told == (
         f"web_0 could not approve e1 (Reboot of web_0, EventId {ID}): web_0 had not "
@@ -118,17 +118,17 @@ def test_withheld_approval_counts_for_the_client() -> None:
         '[[client]]\nvm = "web_0"\napproves = true\n'
         '[[step]]\nwithhold = "web_0"\n[[step]]\nreboot = "web_0"\n'
     )
-    [result] = run(scenario(text), deeds={3: approve("web_0")})
+    [result] = run(scenario(text), actions={3: approve("web_0")})
     assert result.passed
 
 
 def test_status_seen_by_a_client_is_reported_with_its_time() -> None:
     demand = 'sees = "Started"'
-    assert one(demand, deeds={903: asks()}) == (
+    assert one(demand, actions={903: asks()}) == (
         Outcome.PASSED,
         "web_0 saw e1 (Reboot of web_0) Started after 3 s",
     )
-    assert one(demand, deeds={899: asks()}) == (
+    assert one(demand, actions={899: asks()}) == (
         Outcome.FAILED,
         (
             f"web_0 did not see e1 (Reboot of web_0, EventId {ID}) while it was Started: "
@@ -140,7 +140,7 @@ def test_status_seen_by_a_client_is_reported_with_its_time() -> None:
 def test_document_with_a_fault_does_not_count_as_seen() -> None:
     def spoiled(stage: SimServer) -> None:
         stage.journal.add(
-            Seen(
+            JournalEntry(
                 number=stage.journal.last + 1,
                 at=stage.engine.now,
                 vm="web_0",
@@ -155,7 +155,7 @@ def test_document_with_a_fault_does_not_count_as_seen() -> None:
         )
 
     demand = 'sees = "Started"'
-    assert one(demand, deeds={903: spoiled})[0] is Outcome.FAILED
+    assert one(demand, actions={903: spoiled})[0] is Outcome.FAILED
 
 
 def test_ignoring_unseen_events_of_others_is_not_judged() -> None:
@@ -165,12 +165,12 @@ def test_ignoring_unseen_events_of_others_is_not_judged() -> None:
     )
     step = 'reboot = "web_1"'
     demand = "ignores_others = true"
-    assert one(demand, step=step, deeds={5: asks()}) == (
+    assert one(demand, step=step, actions={5: asks()}) == (
         Outcome.PASSED,
         "web_0 did not approve e1 (Reboot of web_1)",
     )
-    deeds: dict[int, Deed] = {5: asks(), 6: approve("web_0")}
-    assert one(demand, step=step, deeds=deeds) == (
+    actions: dict[int, ClientAction] = {5: asks(), 6: approve("web_0")}
+    assert one(demand, step=step, actions=actions) == (
         Outcome.FAILED,
         (
             f"web_0 approved e1 (Reboot of web_1, EventId {ID}) at {MORNING}00:06.000Z; "
@@ -182,7 +182,7 @@ def test_ignoring_unseen_events_of_others_is_not_judged() -> None:
 def test_client_must_poll_again_within_its_time() -> None:
     # It is removed after 15 m of notice, 1 m of impact and 10 m of recovery.
     gone = (15 + 1 + 10) * 60
-    assert one("comes_back = true", deeds={gone + 14: asks()}) == (
+    assert one("comes_back = true", actions={gone + 14: asks()}) == (
         Outcome.PASSED,
         "web_0 asked again after e1 (Reboot of web_0) was removed",
     )
@@ -194,8 +194,8 @@ def test_client_must_poll_again_within_its_time() -> None:
             f"{MORNING}00:00.000Z"
         ),
     )
-    assert one("comes_back = true", deeds={gone + 16: asks()}) == late
-    assert one('comes_back = "20s"', deeds={gone + 16: asks()})[0] is Outcome.PASSED
+    assert one("comes_back = true", actions={gone + 16: asks()}) == late
+    assert one('comes_back = "20s"', actions={gone + 16: asks()})[0] is Outcome.PASSED
 
 
 def test_client_of_a_deleted_vm_cannot_poll_again() -> None:
@@ -222,11 +222,14 @@ def test_optional_client_is_judged_from_its_first_request() -> None:
     assert absent.findings[-1].sentence == (
         "no client asked for the events of web_1; it is not judged"
     )
-    late: dict[int, Deed] = {60: asks("web_1"), 1810: approve("web_1")}
-    [joined] = run(scenario(text), deeds=late)
-    assert joined.passed, sentences(joined)
-    [sleeping] = run(scenario(text), deeds={60: asks("web_1")})
-    [failure] = sleeping.failures
+    polls_and_approves: dict[int, ClientAction] = {
+        60: asks("web_1"),
+        1810: approve("web_1"),
+    }
+    [approving] = run(scenario(text), actions=polls_and_approves)
+    assert approving.passed, sentences(approving)
+    [polling_only] = run(scenario(text), actions={60: asks("web_1")})
+    [failure] = polling_only.failures
     assert failure.sentence.startswith("web_1 did not approve e2")
 
 
@@ -242,7 +245,7 @@ def test_optional_client_that_polls_after_its_events_is_not_judged(
         f'[[client]]\nvm = "web_1"\noptional = true\n{demand}\n'
         '[[step]]\nreboot = "web_1"\n'
     )
-    [late] = run(scenario(text), deeds={60: asks("web_1")})
+    [late] = run(scenario(text), actions={60: asks("web_1")})
     assert late.passed, sentences(late)
     assert late.findings[-1].outcome is Outcome.SKIPPED
     assert late.findings[-1].sentence == (
@@ -251,7 +254,7 @@ def test_optional_client_that_polls_after_its_events_is_not_judged(
     )
     [named] = run(
         scenario(text.replace('reboot = "web_1"', 'reboot = "web_0"')),
-        deeds={60: asks("web_1")},
+        actions={60: asks("web_1")},
     )
     assert not named.passed, "no event of the scenario names web_1: its file is wrong"
 
@@ -276,8 +279,8 @@ def test_other_vms_are_judged_if_they_poll() -> None:
     assert [each.what for each in alone.findings] == [
         "client web_0 asks for its events"
     ]
-    deeds: dict[int, Deed] = {3: asks("web_2"), 4: approve("web_1")}
-    [result] = run(scenario(text), deeds=deeds, asked=("web_0", "web_1"))
+    actions: dict[int, ClientAction] = {3: asks("web_2"), 4: approve("web_1")}
+    [result] = run(scenario(text), actions=actions, asked=("web_0", "web_1"))
     assert [(each.outcome, each.what.split()[1]) for each in result.findings] == [
         (Outcome.PASSED, "web_0"),
         (Outcome.FAILED, "web_1"),
@@ -288,7 +291,7 @@ def test_other_vms_are_judged_if_they_poll() -> None:
 def test_refused_client_is_reported_with_its_status() -> None:
     def refused(stage: SimServer) -> None:
         stage.journal.add(
-            Seen(
+            JournalEntry(
                 number=stage.journal.last + 1,
                 at=stage.engine.now,
                 vm="web_0",
@@ -303,7 +306,7 @@ def test_refused_client_is_reported_with_its_status() -> None:
         )
 
     text = '[[client]]\nvm = "web_0"\n[[step]]\nreboot = "web_0"\n'
-    [result] = run(scenario(text), asked=(), deeds={2: refused})
+    [result] = run(scenario(text), asked=(), actions={2: refused})
     [failure] = result.failures
     assert failure.sentence == (
         "no client asked for the events of web_0, so none was tested: its last "

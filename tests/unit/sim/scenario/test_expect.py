@@ -6,12 +6,12 @@ from tests.support.played import approve, asks, one, run, scenario, sentences
 
 
 def test_expected_approval_is_reported_with_its_time() -> None:
-    assert one('approved = true, within = "30s"', deeds={12: approve("web_0")}) == (
+    assert one('approved = true, within = "30s"', actions={12: approve("web_0")}) == (
         True,
         "web_0 approved e1 after 12 s",
     )
     assert one(
-        'approved_by = "web_0", within = "30s"', deeds={3: approve("web_0")}
+        'approved_by = "web_0", within = "30s"', actions={3: approve("web_0")}
     ) == (
         True,
         "web_0 approved e1 after 3 s",
@@ -37,7 +37,9 @@ def test_missing_approval_is_a_failure(expectation: str, told: str) -> None:
 
 
 def test_approval_by_another_vm_does_not_meet_the_expectation() -> None:
-    assert one('approved_by = "web_1", within = "5m"', deeds={3: approve("web_0")}) == (
+    assert one(
+        'approved_by = "web_1", within = "5m"', actions={3: approve("web_0")}
+    ) == (
         False,
         "web_0 approved e1 after 3 s; expected web_1",
     )
@@ -55,17 +57,17 @@ def test_absence_of_an_approval_can_be_expected() -> None:
     assert one('not_approved = true, within = "30s"') == nobody
     assert one('not_approved = true, within = "20m"') == nobody
     assert one(
-        'not_approved = "web_1", within = "1m"', deeds={3: approve("web_0")}
+        'not_approved = "web_1", within = "1m"', actions={3: approve("web_0")}
     ) == (
         True,
         "web_1 did not approve e1",
     )
-    assert one('not_approved = true, within = "1m"', deeds={3: approve("web_0")}) == (
+    assert one('not_approved = true, within = "1m"', actions={3: approve("web_0")}) == (
         False,
         "web_0 approved e1 after 3 s; expected none",
     )
     assert one(
-        'not_approved = "web_0", within = "1m"', deeds={3: approve("web_0")}
+        'not_approved = "web_0", within = "1m"', actions={3: approve("web_0")}
     ) == (
         False,
         "web_0 approved e1 after 3 s; expected that it would not",
@@ -219,19 +221,21 @@ def test_deleted_vm_does_not_recover() -> None:
 def test_client_requests_are_found_in_the_journal(
     expectation: str, seconds: list[int], passed: bool, told: str
 ) -> None:
-    assert one(expectation, deeds=asks(*seconds), asked=()) == (passed, told)
+    assert one(expectation, actions=asks(*seconds), asked=()) == (passed, told)
 
 
 def test_response_with_an_error_does_not_count_as_a_poll() -> None:
     spoilt = asks(1, fault="500 x2")
-    assert one('polled_by = "web_0", within = "5s"', deeds=spoilt, asked=())[0] is False
+    assert (
+        one('polled_by = "web_0", within = "5s"', actions=spoilt, asked=())[0] is False
+    )
     late = asks(1, fault="delay 3s")
-    assert one('polled_by = "web_0", within = "5s"', deeds=late, asked=())[0] is True
+    assert one('polled_by = "web_0", within = "5s"', actions=late, asked=())[0] is True
 
 
 def test_deviations_are_reported() -> None:
     seen = asks(1, deviations=["header"])
-    passed, told = one('no_deviation = "web_0", within = "1m"', deeds=seen)
+    passed, told = one('no_deviation = "web_0", within = "1m"', actions=seen)
     assert not passed
     assert told.startswith("1 deviation from the protocol: web_0: `Metadata: true`")
 

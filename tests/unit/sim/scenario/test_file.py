@@ -25,7 +25,7 @@ MESSAGES = Path(__file__).parent / "messages.txt"
 
 
 def read(text: str, *, folder: Path | None = None) -> Scenario:
-    return read_scenario(text, file="mine.toml", folder=folder)
+    return read_scenario(text, file="mine.toml", directory=folder)
 
 
 def steps(text: str) -> list[Step]:

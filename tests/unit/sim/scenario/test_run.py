@@ -42,7 +42,7 @@ def test_steps_run_at_their_times_or_later() -> None:
             expect = { shown_to = "web_0" }
             """
         ),
-        told=told,
+        log=told,
     )
     assert [each.at for each in result.findings] == [25 * MINUTE, 26 * MINUTE]
     assert result.took == 36 * MINUTE
@@ -117,7 +117,7 @@ def test_every_kind_of_step_has_its_effect() -> None:
             may_be_refused = true
             """
         ),
-        told=told,
+        log=told,
     )
     assert sentences(result) == [
         (True, "web_0 approved e1 after 0 s"),
@@ -173,7 +173,7 @@ def test_run_stops_waiting_for_operations_that_never_end() -> None:
             """
         ),
         speed=1000,
-        told=told,
+        log=told,
     )
     # One extra second for each operation, because NotBefore is on a full second.
     assert result.took == 8 * DAY // 1000 + 2 * SECOND
@@ -185,7 +185,7 @@ def test_parallel_scenarios_start_together() -> None:
     run(
         scenario('[[step]]\nat = "5m"\nsay = "5"\n[[step]]\nat = "9m"\nsay = "9"\n'),
         scenario('[[step]]\nat = "7m"\nsay = "7"\n', name="other"),
-        told=told,
+        log=told,
     )
     assert told == ["5", "7", "9"]
 
@@ -312,7 +312,7 @@ def test_results_are_written_as_junit_xml(request: pytest.FixtureRequest) -> Non
                 reboot = "web_0"
                 """
             ),
-            deeds={12: approve("web_0")},
+            actions={12: approve("web_0")},
         ),
         *run(scenario('[[step]]\nsay = "<&>"\n', name="other")),
         *run(

@@ -41,7 +41,7 @@ def test_vm_that_the_driver_sees_stop_fails_until_it_runs_again() -> None:
             expect = { shown_to = "web_0", within = "1m" }
             """
         ),
-        told=told,
+        log=told,
     )
     assert sentences(result)[:3] == [
         (True, "crash was Started after 0 s"),

@@ -91,8 +91,8 @@ class ContainerWorker(Integration):
         super().__init__(settings, ground)
         self._plan = Plan(**settings.more)
         commands = commands or Commands(ground.environment)
-        words = self._plan.command or (settings.kind,)
-        self._engine = Engine(commands, settings.kind, words)
+        command = self._plan.command or (settings.kind,)
+        self._engine = Engine(commands, settings.kind, command)
 
     def _own(self) -> frozenset[str]:
         """Return prefixes of the IDs of the agent's own containers."""
@@ -104,15 +104,15 @@ class ContainerWorker(Integration):
         """Return the selected containers in groups; raises HandlerError."""
         plan = self._plan
         if not plan.containers:
-            found, own = self._engine.running(plan.labels, context), self._own()
+            containers, own = self._engine.running(plan.labels, context), self._own()
             return [
                 [
                     each
-                    for each in found
+                    for each in containers
                     if each.name not in plan.keep and not _is_one(each, own)
                 ]
             ]
-        groups = [self._engine.look(group, context) for group in plan.containers]
+        groups = [self._engine.inspect(group, context) for group in plan.containers]
         raise_faults(self._missing(groups))
         return groups
 
@@ -175,18 +175,18 @@ class ContainerWorker(Integration):
         fresh = {each.name for each in group if each.vanishes}.difference(gone)
         if fresh:
             self._memo.keep({**self._memo.read(), GONE: [*gone, *sorted(fresh)]})
-        words = ("stop", *self._patience(group, seconds))
+        arguments = ("stop", *self._patience(group, seconds))
         with context.doing(f"stopping {names_of(group)}"):
-            said = self._engine.order(words, _ids(group), context)
-            now = self._engine.look(_ids(group), context)
+            error = self._engine.order(arguments, _ids(group), context)
+            now = self._engine.inspect(_ids(group), context)
         while left := [each for each in now if each.is_up]:
-            if said:
-                raise HandlerError(said)
+            if error:
+                raise HandlerError(error)
             with context.doing(f"waiting for {shown_containers(left)} to stop"):
                 context.sleep(PAUSE_SECONDS)
-                now = self._engine.look(_ids(group), context)
-        found = {each.id: each for each in now}
-        return [_told(each, found.get(each.id)) for each in group]
+                now = self._engine.inspect(_ids(group), context)
+        by_id = {each.id: each for each in now}
+        return [_told(each, by_id.get(each.id)) for each in group]
 
     def _patience(self, group: Sequence[Container], seconds: float) -> tuple[str, ...]:
         """Return the arguments for the engine's timeout before it kills."""
@@ -199,10 +199,10 @@ class ContainerWorker(Integration):
     def _pause(self, group: Sequence[Container], context: RunContext) -> list[str]:
         self._memo.remember(PAUSED, {each.id: each.name for each in group})
         with context.doing(f"pausing {names_of(group)}"):
-            said = self._engine.order(("pause",), _ids(group), context)
-            now = self._engine.look(_ids(group), context)
+            error = self._engine.order(("pause",), _ids(group), context)
+            now = self._engine.inspect(_ids(group), context)
         if left := [each for each in now if each.is_up]:
-            raise HandlerError(said or f"{shown_containers(left)} was not paused")
+            raise HandlerError(error or f"{shown_containers(left)} was not paused")
         return [f"paused {each.name}" for each in group]
 
     # After the event
@@ -229,21 +229,21 @@ class ContainerWorker(Integration):
 
         A container that was removed is reported once, unless a new one of its name runs.
         """
-        found = self._engine.look(group, context)
-        lost = group.keys() - {each.id for each in found}
-        recreated = self._engine.look([group[each] for each in lost], context)
+        containers = self._engine.inspect(group, context)
+        lost = group.keys() - {each.id for each in containers}
+        recreated = self._engine.inspect([group[each] for each in lost], context)
         running = {each.name for each in recreated if each.is_up}
         faults += [
             f"{name} was removed in the meantime and cannot be started"
             for name in sorted(group[each] for each in lost)
             if name not in running
         ]
-        idle = [each for each in found if not each.is_up and not each.is_paused]
+        idle = [each for each in containers if not each.is_up and not each.is_paused]
         with context.doing(f"starting {names_of(idle)}"):
-            said = self._engine.order(("start",), _ids(idle), context)
-            now = self._engine.look(_ids(idle), context)
+            error = self._engine.order(("start",), _ids(idle), context)
+            now = self._engine.inspect(_ids(idle), context)
         wrong = [each for each in now if not each.is_up]
-        faults += [_not_up(each, said) for each in wrong]
+        faults += [_not_up(each, error) for each in wrong]
         down = _ids(wrong)
         self._memo.forget(STOPPED, group.keys() - set(down))
         return [f"started {each.name}" for each in idle if each.id not in down]
@@ -252,12 +252,14 @@ class ContainerWorker(Integration):
         self, group: Mapping[str, str], context: RunContext, faults: list[str]
     ) -> list[str]:
         """Unpause paused containers; those that have ended are ignored."""
-        frozen = [each for each in self._engine.look(group, context) if each.is_paused]
+        frozen = [
+            each for each in self._engine.inspect(group, context) if each.is_paused
+        ]
         with context.doing(f"unpausing {names_of(frozen)}"):
-            said = self._engine.order(("unpause",), _ids(frozen), context)
-            now = self._engine.look(_ids(frozen), context)
+            error = self._engine.order(("unpause",), _ids(frozen), context)
+            now = self._engine.inspect(_ids(frozen), context)
         if still := [each for each in now if each.is_paused]:
-            faults.append(said or f"{names_of(still)} is still paused")
+            faults.append(error or f"{names_of(still)} is still paused")
         held = _ids(still)
         self._memo.forget(PAUSED, group.keys() - set(held))
         return [f"unpaused {each.name}" for each in frozen if each.id not in held]
@@ -267,7 +269,7 @@ class ContainerWorker(Integration):
     def _wrong(self, context: RunContext) -> Iterator[str]:
         chosen, own = self._engine.running(self._plan.labels, context), self._own()
         if self._plan.containers:
-            groups = [self._engine.look(g, context) for g in self._plan.containers]
+            groups = [self._engine.inspect(g, context) for g in self._plan.containers]
             yield from self._missing(groups)
             chosen = [each for group in groups for each in group]
             for each in chosen:
@@ -300,9 +302,9 @@ def _told(before: Container, now: Container | None) -> str:
     return f"{how} {before.name}{gone}"
 
 
-def _not_up(container: Container, said: str) -> str:
-    if said:
-        return f"{container.name or container.id[:SHORT_ID]} was not started: {said}"
+def _not_up(container: Container, error: str) -> str:
+    if error:
+        return f"{container.name or container.id[:SHORT_ID]} was not started: {error}"
     return (
         f"{container.name} was started and ended again with exit status "
         f"{container.exit_code}"

@@ -102,7 +102,7 @@ class Container:
 class Engine:
     """A client of one engine."""
 
-    def __init__(self, commands: Commands, word: str, words: Sequence[str]) -> None:
+    def __init__(self, commands: Commands, word: str, command: Sequence[str]) -> None:
         """Run nothing yet.
 
         `word` is `docker` or `podman`, and `words` are the program and its first
@@ -110,7 +110,7 @@ class Engine:
         """
         self._commands = commands
         self._word = word
-        self._words = tuple(words)
+        self._words = tuple(command)
 
     def running(self, labels: Sequence[str], context: RunContext) -> list[Container]:
         """Return the running and paused containers with all these labels."""
@@ -118,30 +118,32 @@ class Engine:
             *(f"label={label}" for label in labels),
             *(f"status={status}" for status in STATUSES[self._word]),
         ]
-        words = [word for each in filters for word in ("--filter", each)]
-        output = self._run(("ps", "--quiet", "--no-trunc", *words), context)
+        arguments = [word for each in filters for word in ("--filter", each)]
+        output = self._run(("ps", "--quiet", "--no-trunc", *arguments), context)
         if output.status != 0:
             raise self._failed("ps", output)
-        return self.look(output.out.split(), context)
+        return self.inspect(output.out.split(), context)
 
-    def look(self, names: Collection[str], context: RunContext) -> list[Container]:
+    def inspect(self, names: Collection[str], context: RunContext) -> list[Container]:
         """Return the containers of these names or IDs; missing ones are left out."""
         if not names:
             return []
         output = self._run(("container", "inspect", *names), context)
-        found = _containers(output.out)
-        if found is None or (output.status != 0 and _MISSING not in output.err.lower()):
+        containers = _containers(output.out)
+        if containers is None or (
+            output.status != 0 and _MISSING not in output.err.lower()
+        ):
             raise self._failed("container inspect", output)
-        if output.status == 0 and len(found) < len(set(names)):
+        if output.status == 0 and len(containers) < len(set(names)):
             # A missing container would be reported and make the command fail.
             raise HandlerError(
-                f"{' '.join(self._words)} container inspect: {len(found)} of "
+                f"{' '.join(self._words)} container inspect: {len(containers)} of "
                 f"{len(set(names))} containers were listed, without an error"
             )
-        return found
+        return containers
 
     def order(
-        self, words: Sequence[str], names: Collection[str], context: RunContext
+        self, arguments: Sequence[str], names: Collection[str], context: RunContext
     ) -> str:
         """Run an action on containers and wait for it; return the error message.
 
@@ -149,20 +151,20 @@ class Engine:
         """
         if not names:
             return ""
-        output = self._run((*words, *names), context, seconds=context.remaining())
+        output = self._run((*arguments, *names), context, seconds=context.remaining())
         if output.status == 0:
             return ""
-        return self._failed(words[0], output).message
+        return self._failed(arguments[0], output).message
 
     def _run(
         self,
-        words: Sequence[str],
+        arguments: Sequence[str],
         context: RunContext,
         *,
         seconds: float = LOOK_SECONDS,
     ) -> Output:
         return self._commands.patiently(
-            (*self._words, *words),
+            (*self._words, *arguments),
             context,
             doing=f"asking {self._word}",
             may_pass=may_pass,
@@ -178,32 +180,32 @@ class Engine:
 
 def may_pass(output: Output) -> bool:
     """Return whether a command failed because the engine was unavailable."""
-    said = output.err.lower()
-    return "permission denied" not in said and any(word in said for word in _AWAY)
+    errors = output.err.lower()
+    return "permission denied" not in errors and any(word in errors for word in _AWAY)
 
 
 def _containers(text: str) -> list[Container] | None:
     """Parse the output of `inspect`; None: it is something else."""
     try:
-        found: object = json.loads(text or "[]")
+        value: object = json.loads(text or "[]")
     except ValueError:
         return None
-    containers = objects(found)
-    if not isinstance(found, list) or not all(each.get("Id") for each in containers):
+    containers = objects(value)
+    if not isinstance(value, list) or not all(each.get("Id") for each in containers):
         return None
     return [_container(each) for each in containers]
 
 
-def _container(told: Mapping[str, Any]) -> Container:
+def _container(members: Mapping[str, Any]) -> Container:
     state, config, host = (
-        cast("dict[str, Any]", told.get(key) or {})
+        cast("dict[str, Any]", members.get(key) or {})
         for key in ("State", "Config", "HostConfig")
     )
     patience = config.get("StopTimeout")
     return Container(
-        id=str(told["Id"]),
+        id=str(members["Id"]),
         # Docker puts a slash before each name, for historical reasons.
-        name=str(told.get("Name", "")).removeprefix("/"),
+        name=str(members.get("Name", "")).removeprefix("/"),
         status=str(state.get("Status", "")),
         exit_code=int(state.get("ExitCode") or 0),
         was_out_of_memory=bool(state.get("OOMKilled")),

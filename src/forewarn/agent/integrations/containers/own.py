@@ -30,10 +30,10 @@ def own_ids(host: str) -> frozenset[str]:
     `host` is HOSTNAME of the agent's environment. It is the start of the ID, unless the
     container uses the host's network or has its own host name.
     """
-    found = {host} if _HOST_ID.fullmatch(host) else set[str]()
+    ids = {host} if _HOST_ID.fullmatch(host) else set[str]()
     groups, mounts = text_in(f"{SELF}/cgroup"), text_in(f"{SELF}/mountinfo")
-    found.update(ids_by_groups(groups), ids_by_mounts(mounts))
-    return frozenset(found)
+    ids.update(ids_by_groups(groups), ids_by_mounts(mounts))
+    return frozenset(ids)
 
 
 def ids_by_groups(cgroup: str) -> Iterator[str]:

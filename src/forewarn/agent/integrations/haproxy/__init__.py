@@ -18,8 +18,8 @@ from forewarn.agent import forms
 from forewarn.agent.handlers.port import Ground, Job, Result
 from forewarn.agent.handlers.run_context import (
     HandlerError,
-    OverError,
     RunContext,
+    RunEndedError,
     TimeUpError,
     context_for,
 )
@@ -107,28 +107,28 @@ class HaproxyWorker(Integration):
         while True:
             is_late = left() <= 0
             with context.doing(f"waiting: {waits}" if waits else "draining"):
-                seen = self._drained(patterns, context)
-                waits = self._waits(seen, context, is_late=is_late)
+                drained = self._drained(patterns, context)
+                waits = self._waits(drained, context, is_late=is_late)
             if not waits:
-                return Result(detail=self._told(seen))
-            if is_late and (seen.away or options.sessions_left == FAIL):
+                return Result(detail=self._told(drained))
+            if is_late and (drained.away or options.sessions_left == FAIL):
                 raise TimeUpError(
                     f"after {describe_duration(round(limit * SECOND))}: {waits}"
                 )
             with context.doing(f"waiting: {waits}"):
                 if is_late and options.sessions_left == SHUTDOWN:
-                    _break_off(seen, context)
+                    _break_off(drained, context)
                 context.pause(POLL_SECONDS, "")
 
     def recover(self, _job: Job, context: RunContext) -> Result:
         """Make the servers that the handler has drained ready; raises HandlerError."""
-        told: list[str] = []
+        sentences: list[str] = []
         while memo := self._memo.read():
             away: list[str] = []
             refused: list[str] = []
             for place, servers in tuple(memo.items()):
                 try:
-                    told += self._made_ready(Runtime(place), servers, context)
+                    sentences += self._made_ready(Runtime(place), servers, context)
                 except AwayError as error:
                     away.append(error.message)
                 except HandlerError as error:
@@ -140,28 +140,28 @@ class HaproxyWorker(Integration):
                 raise HandlerError("; ".join(refused + away))
             if away:
                 context.pause(AWAY_SECONDS, f"waiting: {'; '.join(away)}")
-        return Result(detail=", ".join(told) or "this handler drained nothing")
+        return Result(detail=", ".join(sentences) or "this handler drained nothing")
 
     def check(self, vm: str = "", /) -> Sequence[str]:
         """Return the problems of proxies: no access, no permission, or no such server."""
         context = context_for(self.check_seconds, self._clock)
-        found: list[str] = []
+        problems: list[str] = []
         missing: list[str] = []
         advice: list[str] = []
         try:
             missing = self._patterns(vm)
         except HandlerError as error:
-            found.append(error.message)
+            problems.append(error.message)
         for runtime in self._runtimes:
             try:
                 level = runtime.level(context)
                 advice += filter(None, [runtime.why_not_master(context)])
                 servers = runtime.servers(context)
-            except (HandlerError, OverError) as error:
-                found.append(error.message)
+            except (HandlerError, RunEndedError) as error:
+                problems.append(error.message)
                 continue
             if level and level != "admin":
-                found.append(
+                problems.append(
                     f"{runtime.place}: the access level is {level}, but draining needs "
                     "admin: add `level admin` to that `stats socket`"
                 )
@@ -170,9 +170,9 @@ class HaproxyWorker(Integration):
                 for each in missing
                 if not any(_matches(each, server) for server in servers)
             ]
-        if not found:
-            found += [f"there is no server {each}" for each in missing]
-        return found + advice
+        if not problems:
+            problems += [f"there is no server {each}" for each in missing]
+        return problems + advice
 
     # One check of all proxies
 
@@ -181,7 +181,7 @@ class HaproxyWorker(Integration):
 
         Raises HandlerError if a proxy refuses, after the others have been drained.
         """
-        seen = _Seen([], [])
+        drained = _Seen([], [])
         refused: list[str] = []
         for runtime in self._runtimes:
             try:
@@ -192,7 +192,7 @@ class HaproxyWorker(Integration):
                         runtime.set_state(server, DRAIN, context)
                     servers = _chosen(runtime.servers(context), patterns)
             except AwayError as error:
-                seen.away.append(error.message)
+                drained.away.append(error.message)
                 continue
             except HandlerError as error:
                 refused.append(error.message)
@@ -203,51 +203,51 @@ class HaproxyWorker(Integration):
                 for each in servers
                 if not each.is_counted
             ]
-            seen.away += [
+            drained.away += [
                 f"{runtime.place}: {each.label} is not drained yet"
                 for each in servers
                 if not each.is_out
             ]
-            seen.servers += [(runtime, each) for each in servers]
+            drained.servers += [(runtime, each) for each in servers]
         if refused:
-            raise HandlerError("; ".join(refused + seen.away))
-        if not seen.away:
+            raise HandlerError("; ".join(refused + drained.away))
+        if not drained.away:
             for pattern in patterns:
-                if not any(_matches(pattern, each) for _, each in seen.servers):
+                if not any(_matches(pattern, each) for _, each in drained.servers):
                     raise HandlerError(
                         f"there is no server {pattern} at "
                         f"{', '.join(self._options.socket)}"
                     )
-        return seen
+        return drained
 
-    def _waits(self, seen: _Seen, context: RunContext, *, is_late: bool) -> str:
+    def _waits(self, drained: _Seen, context: RunContext, *, is_late: bool) -> str:
         """Return what the handler waits for; empty: nothing."""
-        waits = "; ".join(seen.away)
+        waits = "; ".join(drained.away)
         if not waits and not (is_late and self._options.sessions_left == LEAVE):
-            waits = self._sessions_left(seen)
+            waits = self._sessions_left(drained)
         if not waits and self._options.maint:
-            waits = self._into_maintenance(seen, context)
+            waits = self._into_maintenance(drained, context)
         return waits
 
-    def _sessions_left(self, seen: _Seen) -> str:
+    def _sessions_left(self, drained: _Seen) -> str:
         """Return the servers with sessions, if there are too many; empty: there are not."""
-        count = sum(server.sessions for _, server in seen.servers)
+        count = sum(server.sessions for _, server in drained.servers)
         if count <= self._options.sessions_max:
             return ""
         busy = [
             f"{server.label} {server.sessions}{self._at(runtime)}"
-            for runtime, server in seen.servers
+            for runtime, server in drained.servers
             if server.sessions
         ]
         sessions = "sessions are" if count > 1 else "session is"
         return f"{count} {sessions} left: {', '.join(busy)}"
 
-    def _into_maintenance(self, seen: _Seen, context: RunContext) -> str:
+    def _into_maintenance(self, drained: _Seen, context: RunContext) -> str:
         """Put drained servers into maintenance; return what the handler waits for."""
         memo = self._memo.read()
         fresh = [
             (runtime, server)
-            for runtime, server in seen.servers
+            for runtime, server in drained.servers
             if server.label in memo.get(runtime.place, ())
             and not server.admin & MAINT_FORCED
         ]
@@ -260,20 +260,20 @@ class HaproxyWorker(Integration):
         names = ", ".join(server.label for _, server in fresh)
         return f"{names} to be in maintenance" if names else ""
 
-    def _told(self, seen: _Seen) -> str:
+    def _told(self, drained: _Seen) -> str:
         memo = self._memo.read()
-        mine: dict[str, None] = {}
+        own: dict[str, None] = {}
         others: dict[str, None] = {}
-        for runtime, server in seen.servers:
+        for runtime, server in drained.servers:
             is_mine = server.label in memo.get(runtime.place, ())
-            (mine if is_mine else others)[f"{server.label}{self._at(runtime)}"] = None
-        count = sum(server.sessions for _, server in seen.servers)
+            (own if is_mine else others)[f"{server.label}{self._at(runtime)}"] = None
+        count = sum(server.sessions for _, server in drained.servers)
         sessions = "session" if count == 1 else "sessions"
-        said = [f"{', '.join(mine)} drained"] if mine else []
+        sentences = [f"{', '.join(own)} drained"] if own else []
         if others:
             were = "were" if len(others) > 1 else "was"
-            said.append(f"{', '.join(others)} {were} already out of rotation")
-        return f"{'; '.join(said)}; {count} {sessions} left"
+            sentences.append(f"{', '.join(others)} {were} already out of rotation")
+        return f"{'; '.join(sentences)}; {count} {sessions} left"
 
     def _at(self, runtime: Runtime) -> str:
         """Return the proxy of a server, if there are several proxies."""
@@ -285,24 +285,24 @@ class HaproxyWorker(Integration):
         self, runtime: Runtime, wanted: dict[str, str], context: RunContext
     ) -> Iterator[str]:
         """Make servers ready, and yield the result for each; raises HandlerError."""
-        told: dict[str, str] = {}
+        results: dict[str, str] = {}
         for server in runtime.servers(context):
             if server.label not in wanted:
                 continue
             if wanted[server.label] == DRAIN and server.admin & MAINT_FORCED:
-                told[server.label] = (
+                results[server.label] = (
                     "left in maintenance, which this handler did not set"
                 )
             elif server.admin & (DRAIN_FORCED | MAINT_FORCED):
                 runtime.set_state(server, "ready", context)
         for server in runtime.servers(context):
-            if server.label in wanted and server.label not in told:
+            if server.label in wanted and server.label not in results:
                 if server.admin & (DRAIN_FORCED | MAINT_FORCED):
                     raise HandlerError(f"{runtime.place}: {server.label} is not ready")
                 health = "" if server.is_up else ", but its health check still fails"
-                told[server.label] = f"ready{health}"
+                results[server.label] = f"ready{health}"
         for label in wanted:
-            yield f"{label} {told.get(label, 'no longer exists')}"
+            yield f"{label} {results.get(label, 'no longer exists')}"
 
     # Names and memo
 
@@ -315,18 +315,18 @@ class HaproxyWorker(Integration):
         values = {"vm": _plain(vm), "host": _plain(host_name())}
         return [forms.fill(each, values) for each in self._options.servers]
 
-    def _remember(self, place: str, servers: Sequence[Server], what: str) -> None:
+    def _remember(self, place: str, servers: Sequence[Server], state: str) -> None:
         memo = self._memo.read()
         fresh = {
             **memo.get(place, {}),
-            **dict.fromkeys((s.label for s in servers), what),
+            **dict.fromkeys((s.label for s in servers), state),
         }
         if fresh != memo.get(place):
             self._memo.keep({**memo, place: fresh})
 
 
-def _break_off(seen: _Seen, context: RunContext) -> None:
-    for runtime, server in seen.servers:
+def _break_off(drained: _Seen, context: RunContext) -> None:
+    for runtime, server in drained.servers:
         if server.sessions:
             # An unavailable proxy is asked again after the next check.
             with contextlib.suppress(AwayError):

@@ -99,12 +99,12 @@ class Runtime:
             # If the old worker has ended since, it has no sessions.
             with contextlib.suppress(HandlerError):
                 left_behind.update(self._sessions(process, context))
-        found: list[Server] = []
+        servers: list[Server] = []
         for process in current:
             sessions = self._sessions(process, context)
             for row in self._table(f"{process}show servers state", " ", context):
                 label = f"{row['be_name']}/{row['srv_name']}"
-                found.append(
+                servers.append(
                     Server(
                         backend=row["be_name"],
                         name=row["srv_name"],
@@ -116,7 +116,7 @@ class Runtime:
                         process=process,
                     )
                 )
-        return found
+        return servers
 
     def set_state(self, server: Server, state: str, context: RunContext) -> None:
         """Set a server to `ready`, `drain` or `maint`; raises HandlerError."""
@@ -137,8 +137,8 @@ class Runtime:
         Empty: this version does not report it. Raises HandlerError.
         """
         current, _ = self._processes(context)
-        said = self.ask(f"{current[0]}show cli level", context).strip()
-        return "" if said.startswith(_UNKNOWN) else last_line(said)
+        answer = self.ask(f"{current[0]}show cli level", context).strip()
+        return "" if answer.startswith(_UNKNOWN) else last_line(answer)
 
     def why_not_master(self, context: RunContext) -> str:
         """Return why another socket should be used; empty: this one is right.
@@ -165,19 +165,19 @@ class Runtime:
 
     def _variable(self, name: str, context: RunContext) -> str:
         """Return a variable of a worker's environment; empty: not set, or not shown."""
-        said = self.ask(f"show env {name}", context).strip()
-        found, equals, value = said.partition("=")
-        return value if equals and found == name else ""
+        answer = self.ask(f"show env {name}", context).strip()
+        variable, equals, value = answer.partition("=")
+        return value if equals and variable == name else ""
 
     def ask(self, command: str, context: RunContext) -> str:
-        """Send a command and return the response; raises AwayError and OverError."""
+        """Send a command and return the response; raises AwayError and RunEndedError."""
         seconds = min(context.remaining(), EXCHANGE_SECONDS)
         if seconds <= 0:
             raise context.over(f"asking {self.place}")
         why = ""
-        said = b""
+        answer = b""
         try:
-            said = self._exchange(command, context, context.timer(seconds))
+            answer = self._exchange(command, context, context.timer(seconds))
         except TIMEOUTS:
             why = f"no answer within {seconds:.0f} s"
         except HttpError as error:
@@ -189,13 +189,13 @@ class Runtime:
             raise context.over(f"asking {self.place}")
         if why:
             raise AwayError(f"{self.place}: {why}")
-        return said.decode("utf-8", "replace")
+        return answer.decode("utf-8", "replace")
 
     def _exchange(
         self, command: str, context: RunContext, left: Callable[[], float]
     ) -> bytes:
         """Send a command and return the response; raises OSError and HttpError."""
-        said = bytearray()
+        answer = bytearray()
         with (
             contextlib.closing(self._connected(left)) as wire,
             context.on_stop(lambda: _hang_up(wire)),
@@ -204,12 +204,12 @@ class Runtime:
             # Close this side: a master would wait for another command.
             wire.shutdown(socket.SHUT_WR)
             while piece := _read(wire, left()):
-                said += piece
-                if len(said) > ANSWER_BYTES_MAX:
+                answer += piece
+                if len(answer) > ANSWER_BYTES_MAX:
                     raise HandlerError(
                         f"{self.place}: the response is longer than {ANSWER_BYTES_MAX} bytes"
                     )
-        return bytes(said)
+        return bytes(answer)
 
     def _connected(self, left: Callable[[], float]) -> socket.socket:
         """Return a connection; raises OSError and HttpError."""
@@ -225,16 +225,16 @@ class Runtime:
 
     def _processes(self, context: RunContext) -> tuple[list[str], list[str]]:
         """Return the command prefixes of the workers, and of old workers."""
-        said = self.ask("show proc", context)
-        if said.startswith(_UNKNOWN) or _DENIED in said:
+        answer = self.ask("show proc", context)
+        if answer.startswith(_UNKNOWN) or _DENIED in answer:
             # This is the socket of a worker.
             return [""], []
-        if not said.startswith("#"):
+        if not answer.startswith("#"):
             raise AwayError(f"{self.place}: the response to show proc is incomplete")
         current: list[str] = []
         old: list[str] = []
         workers: list[str] | None = None
-        for line in said.splitlines():
+        for line in answer.splitlines():
             if line.startswith("# "):
                 workers = {"# workers": current, "# old workers": old}.get(line.strip())
             elif workers is not None and line.strip():
@@ -254,8 +254,8 @@ class Runtime:
 
     def _table(self, command: str, comma: str, context: RunContext) -> list[Row]:
         """Parse a table that HAProxy returns, by the names of its columns."""
-        said = self.ask(command, context)
-        lines = said.splitlines()
+        answer = self.ask(command, context)
+        lines = answer.splitlines()
         names: list[str] = []
         rows: list[Row] = []
         for line in lines:
@@ -264,7 +264,7 @@ class Runtime:
             elif names and line.strip():
                 rows.append(dict(zip(names, line.split(comma))))
         if not names:
-            if not (why := last_line(said)):
+            if not (why := last_line(answer)):
                 raise AwayError(f"{self.place}: the response is incomplete")
             raise HandlerError(f"{self.place}: {command}: {why}")
         # Every table ends with an empty line; without it, it may be incomplete.
@@ -275,11 +275,11 @@ class Runtime:
     def _order(self, command: str, context: RunContext) -> None:
         if not (answer := self.ask(command, context)):
             raise AwayError(f"{self.place}: the response is incomplete")
-        said = last_line(answer)
-        if said.startswith(_DENIED):
-            said = f"{said}: its socket must have `level admin`"
-        if said:
-            raise HandlerError(f"{self.place}: {command}: {said}")
+        error = last_line(answer)
+        if error.startswith(_DENIED):
+            error = f"{error}: its socket must have `level admin`"
+        if error:
+            raise HandlerError(f"{self.place}: {command}: {error}")
 
 
 def is_address(place: str) -> bool:

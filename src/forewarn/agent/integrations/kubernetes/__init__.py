@@ -14,7 +14,7 @@ from forewarn.agent.core.model import Phase
 from forewarn.agent.foreign import members
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.port import Ground, Job, Result
-from forewarn.agent.handlers.run_context import HandlerError, OverError, RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext, RunEndedError
 from forewarn.agent.integrations.api import (
     CONFLICT,
     FORBIDDEN,
@@ -98,12 +98,12 @@ class KubernetesWorker(Integration):
         node = self._changed(
             api,
             context,
-            lambda found: prepare_patch(found, job.handler, desired, taint),
+            lambda node_now: prepare_patch(node_now, job.handler, desired, taint),
         )
         if node is None:
             raise HandlerError(f"the cluster has no node {self._node}")
         fault = self._tell_condition(api, node, job, context, is_on=True)
-        said = self._emit(api, node, job, context)
+        sentences = self._emit(api, node, job, context)
         self._wait_for_balancers(context)
         closing = {
             "tainted": terms.taint,
@@ -117,7 +117,9 @@ class KubernetesWorker(Integration):
             fault = self._tell_condition(api, node, job, context, is_on=True)
         if fault:
             raise HandlerError(fault)
-        return Result(detail="; ".join([", ".join(done) or "nothing to do", *said]))
+        return Result(
+            detail="; ".join([", ".join(done) or "nothing to do", *sentences])
+        )
 
     def recover(self, job: Job, context: RunContext) -> Result:
         """Undo the changes of this handler; raises HandlerError."""
@@ -131,17 +133,17 @@ class KubernetesWorker(Integration):
         if fault := self._tell_condition(api, node, job, context, is_on=False):
             raise HandlerError(fault)
         opened = self._changed(
-            api, context, lambda found: recover_patch(found, job.handler)
+            api, context, lambda node_now: recover_patch(node_now, job.handler)
         )
         if opened is None:
             return Result(detail=f"node {self._node} no longer exists")
-        said = self._emit(api, opened, job, context)
+        sentences = self._emit(api, opened, job, context)
         text = "is open"
         if others := read_record(opened).handlers:
             text = f"stays closed for handler {' and '.join(others)}"
         elif opened.get("spec", {}).get("unschedulable") is True:
             text = "stays cordoned, which this handler did not do"
-        return Result(detail="; ".join([f"node {self._node} {text}", *said]))
+        return Result(detail="; ".join([f"node {self._node} {text}", *sentences]))
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         yield from warnings(self._terms.kubeconfig)
@@ -235,7 +237,7 @@ class KubernetesWorker(Integration):
         missing = missing_of(fresh, patch) + taints_left(before, fresh, patch)
         if not missing:
             return
-        told = (
+        sentence = (
             f"the API server accepted the change of node {self._node} without "
             f"{', '.join(missing)}: does an admission webhook remove it?"
         )
@@ -243,13 +245,13 @@ class KubernetesWorker(Integration):
             ask = Ask(method="PATCH", path=self._path, json=back, content_type=_MERGE)
             try:
                 asked_node(api, ask, self._node, context)
-            except (HandlerError, OverError) as error:
+            except (HandlerError, RunEndedError) as error:
                 raise HandlerError(
-                    f"{told} The other changes could not be undone, and no recovery "
+                    f"{sentence} The other changes could not be undone, and no recovery "
                     f"will undo them: {error.message}"
                 ) from error
-            told = f"{told} The other changes were undone"
-        raise HandlerError(told)
+            sentence = f"{sentence} The other changes were undone"
+        raise HandlerError(sentence)
 
     # Conditions and Events
 
@@ -271,9 +273,9 @@ class KubernetesWorker(Integration):
             record = read_record(node)
             others = record.others(job.handler)
             used = {kind for each in others for kind in each.conditions}
-            mine = record.handlers[job.handler].conditions
+            conditions = record.handlers[job.handler].conditions
             kinds = tuple(
-                kind for kind in mine if kind not in used and is_on_at(node, kind)
+                kind for kind in conditions if kind not in used and is_on_at(node, kind)
             )
         if not kinds:
             return ""
@@ -341,16 +343,16 @@ def _refused(
         "spec": {"resourceAttributes": dict(right)},
     }
     ask = Ask(method="POST", path=_REVIEWS, json=review, again=False)
-    answer, found = api.answered(ask, context)
-    if not isinstance(found.get("status"), dict):
+    answer, review_body = api.answered(ask, context)
+    if not isinstance(review_body.get("status"), dict):
         raise ask.unexpected(answer, "no SelfSubjectAccessReview")
-    if members(found["status"]).get("allowed") is True:
+    if members(review_body["status"]).get("allowed") is True:
         return ""
-    what = right["resource"]
+    resource = right["resource"]
     if "subresource" in right:
-        what = f"{what}/{right['subresource']}"
+        resource = f"{resource}/{right['subresource']}"
     where = f" in namespace {right['namespace']}" if "namespace" in right else ""
-    return f"{who} may not {right['verb']} {what}{where}: add it to the role"
+    return f"{who} may not {right['verb']} {resource}{where}: add it to the role"
 
 
 KIND = HandlerKind(make=KubernetesWorker, keys=KEYS, faults=faults, marks_there=True)

@@ -29,7 +29,7 @@ from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings import files
 
-ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+ACCOUNT_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"
 """The directory of the service account in each pod."""
 
 TOKEN_BYTES_MAX = 64 * 1024
@@ -86,7 +86,10 @@ class Access:
 
 
 def find(
-    kubeconfig: str, environment: Mapping[str, str], *, folder: str = ACCOUNT_FOLDER
+    kubeconfig: str,
+    environment: Mapping[str, str],
+    *,
+    directory: str = ACCOUNT_DIRECTORY,
 ) -> Access:
     """Find the API server and the credentials; raises HandlerError.
 
@@ -101,11 +104,11 @@ def find(
             "the agent does not run in a pod (KUBERNETES_SERVICE_HOST is not set), "
             "and kubeconfig is not set"
         )
-    authorities = os.path.join(folder, "ca.crt")
+    authorities = os.path.join(directory, "ca.crt")
     _bytes(authorities, CA_BYTES_MAX, "the authorities of the service account")
     return Access(
         server=_server(f"https://{f'[{host}]' if ':' in host else host}:{port}"),
-        token=_reader(os.path.join(folder, "token")),
+        token=_reader(os.path.join(directory, "token")),
         ca_file=authorities,
         origin="the service account of this pod",
     )
@@ -136,15 +139,15 @@ def _of_file(path: str) -> Access:
     cluster_name = str(context.get("cluster") or "")
     cluster = _named(path, whole, "clusters", cluster_name, "cluster")
     user = _named(path, whole, "users", str(context.get("user") or ""), "user")
-    folder = os.path.dirname(os.path.abspath(path))
-    ca_file, ca_text = _authorities(path, cluster, folder)
+    directory = os.path.dirname(os.path.abspath(path))
+    ca_file, ca_text = _authorities(path, cluster, directory)
     return Access(
         server=_server(str(cluster.get("server") or "")),
-        token=_token(path, user, folder),
+        token=_token(path, user, directory),
         ca_file=ca_file,
         ca_text=ca_text,
-        cert_file=_file_of(user, "client-certificate", folder),
-        key_file=_file_of(user, "client-key", folder),
+        cert_file=_file_of(user, "client-certificate", directory),
+        key_file=_file_of(user, "client-key", directory),
         origin=path,
     )
 
@@ -170,7 +173,9 @@ def _named(
     raise HandlerError(f"{path} has no {inner} {name!r} in {part}")
 
 
-def _authorities(path: str, cluster: Mapping[str, Any], folder: str) -> tuple[str, str]:
+def _authorities(
+    path: str, cluster: Mapping[str, Any], directory: str
+) -> tuple[str, str]:
     for key in cluster:
         if key not in _CLUSTER_KEYS:
             raise HandlerError(f"{path}: the agent does not support {key} of a cluster")
@@ -188,23 +193,25 @@ def _authorities(path: str, cluster: Mapping[str, Any], folder: str) -> tuple[st
             ) from None
     if not (named := str(cluster.get("certificate-authority") or "")):
         return "", ""
-    file = os.path.join(folder, named)
+    file = os.path.join(directory, named)
     _bytes(file, CA_BYTES_MAX, "the certificate-authority")
     return file, ""
 
 
-def _file_of(user: Mapping[str, Any], key: str, folder: str) -> str:
+def _file_of(user: Mapping[str, Any], key: str, directory: str) -> str:
     named = str(user.get(key) or "")
-    return os.path.join(folder, named) if named else ""
+    return os.path.join(directory, named) if named else ""
 
 
-def _token(path: str, user: Mapping[str, Any], folder: str) -> Callable[[], str] | None:
+def _token(
+    path: str, user: Mapping[str, Any], directory: str
+) -> Callable[[], str] | None:
     for key in user:
         if key not in _USER_KEYS:
             raise HandlerError(f"{path}: the agent does not support {key}: {_HINT}")
     if file := user.get("tokenFile"):
         # As in kubectl, the file has priority over the token.
-        return _reader(os.path.join(folder, str(file)))
+        return _reader(os.path.join(directory, str(file)))
     token = str(user.get("token") or "")
     if not token and user.get("client-certificate"):
         return None
@@ -231,8 +238,10 @@ def _server(url: str) -> str:
     return url
 
 
-def _bytes(path: str, most: int, what: str) -> bytes:
+def _bytes(path: str, most: int, subject: str) -> bytes:
     try:
         return files.begin_of(path, most)
     except OSError as error:
-        raise HandlerError(f"{what} cannot be read: {path}: {error.strerror}") from None
+        raise HandlerError(
+            f"{subject} cannot be read: {path}: {error.strerror}"
+        ) from None

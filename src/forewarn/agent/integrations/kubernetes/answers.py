@@ -36,12 +36,12 @@ def is_not_found(error: ApiError) -> bool:
     )
 
 
-def as_object(ask: Ask, kind: str, name: str, told: tuple[Answer, Any]) -> Any:
+def as_object(ask: Ask, kind: str, name: str, response: tuple[Answer, Any]) -> Any:
     """Return the requested object; raises HandlerError if it is another one."""
-    answer, found = told
-    if found.get("kind") != kind or members(found.get("metadata")).get("name") != name:
+    answer, value = response
+    if value.get("kind") != kind or members(value.get("metadata")).get("name") != name:
         raise ask.unexpected(answer, f"no {kind} {name}")
-    return found
+    return value
 
 
 def asked_node(
@@ -84,13 +84,13 @@ def pods_on(
             written = "&".join(f"{k}={percent_quoted(v)}" for k, v in part.items())
             ask = Ask(method="GET", path=f"/api/v1/pods?{written}", again=again)
             try:
-                told = api.answered(ask, context)
+                page = api.answered(ask, context)
             except ApiError as error:
                 if error.status != GONE or not going_on:
                     raise
                 break
-            pods += _page(ask, node, told)
-            metadata = members(told[1].get("metadata"))
+            pods += _page(ask, node, page)
+            metadata = members(page[1].get("metadata"))
             version = version or str(metadata.get("resourceVersion") or "")
             if not (going_on := str(metadata.get("continue") or "")):
                 return pods, version
@@ -101,12 +101,12 @@ def pods_on(
     )
 
 
-def _page(ask: Ask, node: str, told: tuple[Answer, Any]) -> list[dict[str, Any]]:
+def _page(ask: Ask, node: str, response: tuple[Answer, Any]) -> list[dict[str, Any]]:
     """Return the pods of one page; raises HandlerError if it is not valid."""
-    answer, found = told
-    if found.get("kind") != "PodList" or not isinstance(found.get("items"), list):
+    answer, value = response
+    if value.get("kind") != "PodList" or not isinstance(value.get("items"), list):
         raise ask.unexpected(answer, "no list of pods")
-    pods = objects(found["items"])
+    pods = objects(value["items"])
     for pod in pods:
         metadata, spec = members(pod.get("metadata")), members(pod.get("spec"))
         if not all(metadata.get(key) for key in ("name", "namespace", "uid")):

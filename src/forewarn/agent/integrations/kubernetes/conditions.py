@@ -55,7 +55,7 @@ _NO_REASON = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
 
 
 def is_condition(text: str) -> bool:
-    """Return whether a text is a valid condition type."""
+    """Return whether a string is a valid condition type."""
     return _CONDITION.fullmatch(text) is not None
 
 

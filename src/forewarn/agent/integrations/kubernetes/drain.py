@@ -18,8 +18,8 @@ from forewarn.agent.foreign import members, objects
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.run_context import (
     HandlerError,
-    OverError,
     RunContext,
+    RunEndedError,
 )
 from forewarn.agent.integrations.api import (
     AGAIN,
@@ -94,7 +94,7 @@ class Drain:
         gone = 0
         pods: dict[str, Pod] = {}
         for number in range(PASSES + 1):
-            pods = self._look(context)
+            pods = self._list_pods(context)
             due = {
                 uid: pod
                 for uid, pod in pods.items()
@@ -122,10 +122,10 @@ class Drain:
                 if left.keys() <= self._barred:
                     return
                 context.pause(LOOK_SECONDS, "")
-                there = self._look(context, is_first=False)
-            except OverError:
-                told = self._told(left.values(), "left")
-                raise context.ended(f" with {told}") from None
+                there = self._list_pods(context, is_first=False)
+            except RunEndedError:
+                pods_left = self._told(left.values(), "left")
+                raise context.ended(f" with {pods_left}") from None
             if not (left := {uid: there[uid] for uid in left if uid in there}):
                 return
 
@@ -160,7 +160,9 @@ class Drain:
 
     # Requests to the server
 
-    def _look(self, context: RunContext, *, is_first: bool = True) -> dict[str, Pod]:
+    def _list_pods(
+        self, context: RunContext, *, is_first: bool = True
+    ) -> dict[str, Pod]:
         """Return the pods of the node by UID; raises HandlerError.
 
         The first list is current; later ones may come from the server's cache, but must
@@ -172,11 +174,11 @@ class Drain:
         if not is_first and self._as_of:
             query["resourceVersion"] = self._as_of
             query["resourceVersionMatch"] = "NotOlderThan"
-        found, version = pods_on(self._api, self._node, query, context)
+        items, version = pods_on(self._api, self._node, query, context)
         if is_first:
             self._as_of = version
         empty_dir, bare = self._terms.empty_dir, self._terms.bare_pods
-        pods = (pod_of(each, empty_dir=empty_dir, bare=bare) for each in found)
+        pods = (pod_of(each, empty_dir=empty_dir, bare=bare) for each in items)
         return {pod.uid: pod for pod in pods}
 
     def _evict(self, pod: Pod, context: RunContext) -> bool:
@@ -225,7 +227,7 @@ class Drain:
                 return False
             # The pod has ended, or another one has its name.
         except HandlerError as error:
-            self._say(pod, error.message)
+            self._log_reason(pod, error.message)
             return False
         self._taken.add(pod.uid)
         self._said[pod.uid] = "ending"
@@ -238,11 +240,11 @@ class Drain:
             self._taken.add(pod.uid)
             self._said[pod.uid] = "ending with its namespace"
             return
-        self._say(pod, budgets or error.message)
+        self._log_reason(pod, budgets or error.message)
         if error.status not in AGAIN:
             self._barred.add(pod.uid)
 
-    def _say(self, pod: Pod, why: str) -> None:
+    def _log_reason(self, pod: Pod, why: str) -> None:
         if self._said.get(pod.uid) != why:
             logger.info("cannot evict pod %s yet: %s", pod, why)
         self._said[pod.uid] = why
@@ -264,12 +266,12 @@ class Drain:
 
     # Messages
 
-    def _told(self, pods: Iterable[Pod], what: str) -> str:
+    def _told(self, pods: Iterable[Pod], suffix: str) -> str:
         known = {
             pod.uid: self._said.get(pod.uid, "waiting for the other pods to end first")
             for pod in pods
         }
-        return _listed(list(pods), known, what)
+        return _listed(list(pods), known, suffix)
 
 
 def _causes(body: object) -> tuple[str, bool]:
@@ -284,20 +286,20 @@ def _causes(body: object) -> tuple[str, bool]:
     return "; ".join(budgets), is_ending
 
 
-def _listed(pods: list[Pod], reasons: Mapping[str, str], what: str) -> str:
+def _listed(pods: list[Pod], reasons: Mapping[str, str], suffix: str) -> str:
     shown = [f"{pod} ({reasons[pod.uid]})" for pod in pods[:NAMED_MAX]]
     if len(pods) > NAMED_MAX:
         shown.append(f"{len(pods) - NAMED_MAX} more")
-    return f"{_count(len(pods))} {what}: {', '.join(shown)}"
+    return f"{_count(len(pods))} {suffix}: {', '.join(shown)}"
 
 
 def _left(pods: Iterable[Pod]) -> str:
     """Return the remaining pods: `, 4 left (3 of a DaemonSet, 1 static)`."""
     if not (counts := Counter(pod.fate for pod in pods)):
         return ""
-    words = {Fate.EVICT: "new in the meantime"}
+    names = {Fate.EVICT: "new in the meantime"}
     shown = [
-        f"{number} {words.get(fate, fate.value)}"
+        f"{number} {names.get(fate, fate.value)}"
         for fate, number in sorted(counts.items(), key=lambda each: each[0].name)
     ]
     return f", {sum(counts.values())} left ({', '.join(shown)})"

@@ -51,15 +51,15 @@ class Taint:
 
 def parse_taint(text: str) -> Taint:
     """Parse `key:Effect` or `key=value:Effect`; raises ValueError."""
-    if (found := _TAINT.fullmatch(text)) is None:
+    if (match := _TAINT.fullmatch(text)) is None:
         raise ValueError(
             f"{text[:80]!r} is not a valid taint such as "
             f"forewarn/maintenance:NoSchedule; the effects are {', '.join(EFFECTS)}"
         )
     return Taint(
-        key=found["key"],
-        effect=found["effect"],
-        value=found["value"] and found["value"].removeprefix("="),
+        key=match["key"],
+        effect=match["effect"],
+        value=match["value"] and match["value"].removeprefix("="),
     )
 
 
@@ -137,8 +137,8 @@ def read_record(node: Mapping[str, Any]) -> Record:
     except ValueError:
         return Record()
     handlers: dict[str, Changes] = {}
-    for name, found in members(whole.get("handlers")).items():
-        each = members(found)
+    for name, entry in members(whole.get("handlers")).items():
+        each = members(entry)
         handlers[name] = Changes(
             cordon=each.get("cordon") is True,
             taints=tuple(map(str, items(each.get("taints")))),
@@ -199,24 +199,24 @@ def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
     """
     metadata, spec = members(patch.get("metadata")), members(patch.get("spec"))
     written = members(metadata.get("annotations")).get(ANNOTATION)
-    found: list[str] = []
+    names: list[str] = []
     if _at(node, "metadata", "annotations").get(ANNOTATION) != written:
-        found.append(f"the annotation {ANNOTATION}")
+        names.append(f"the annotation {ANNOTATION}")
     for name, value in members(metadata.get("labels")).items():
         if _at(node, "metadata", "labels").get(name) != value:
-            found.append(f"the label {name}")
+            names.append(f"the label {name}")
     is_closed = _at(node, "spec").get("unschedulable") is True
     if "unschedulable" in spec and is_closed is not (spec["unschedulable"] is True):
-        found.append("spec.unschedulable")
+        names.append("spec.unschedulable")
     if "taints" in spec:
         there = {_mark_of(each) for each in _taints(_at(node, "spec"))}
         # Other programs' taints do not matter; only those of the patch are checked.
-        found += [
+        names += [
             f"the taint {_identity(each)}"
             for each in objects(spec["taints"])
             if _mark_of(each) not in there
         ]
-    return found
+    return names
 
 
 def reverse_patch(
@@ -251,8 +251,8 @@ def taints_left(
     spec = members(patch.get("spec"))
     if "taints" not in spec:
         return []
-    kept = {_identity(each) for each in objects(spec["taints"])}
-    gone = {_identity(each) for each in _taints(_at(before, "spec"))} - kept
+    kept_ids = {_identity(each) for each in objects(spec["taints"])}
+    gone = {_identity(each) for each in _taints(_at(before, "spec"))} - kept_ids
     left = map(_identity, _taints(_at(node, "spec")))
     return [f"the taint {each}" for each in left if each in gone]
 
@@ -275,9 +275,9 @@ def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | Non
         if _is_excluded(node):
             labels[EXCLUDED] = None
     gone = set(changed.taints).difference(*(each.taints for each in others))
-    kept = [each for each in _taints(spec) if _identity(each) not in gone]
-    if len(kept) < len(_taints(spec)):
-        changes["taints"] = kept or None
+    taints_kept = [each for each in _taints(spec) if _identity(each) not in gone]
+    if len(taints_kept) < len(_taints(spec)):
+        changes["taints"] = taints_kept or None
     left = {name: each for name, each in record.handlers.items() if name != handler}
     return _patch(
         node,
@@ -291,13 +291,13 @@ def _tainted(
     spec: Mapping[str, Any], taint: Taint, ours: set[str]
 ) -> tuple[list[Any] | None, bool]:
     """Return the taints to set, None: unchanged, and whether forewarn owns this one."""
-    found = [each for each in _taints(spec) if _identity(each) == taint.identity]
-    is_ours = not found or taint.identity in ours
-    if not is_ours or (found and str(found[0].get("value") or "") == taint.value):
+    same = [each for each in _taints(spec) if _identity(each) == taint.identity]
+    is_ours = not same or taint.identity in ours
+    if not is_ours or (same and str(same[0].get("value") or "") == taint.value):
         return None, is_ours
-    kept = [each for each in _taints(spec) if _identity(each) != taint.identity]
+    others = [each for each in _taints(spec) if _identity(each) != taint.identity]
     fresh = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    return [*kept, fresh], True
+    return [*others, fresh], True
 
 
 def _patch(

@@ -62,9 +62,9 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
 
-def pod_of(found: object, *, empty_dir: str, bare: str) -> Pod:
+def pod_of(value: object, *, empty_dir: str, bare: str) -> Pod:
     """Parse a pod of the API's list."""
-    whole = members(found)
+    whole = members(value)
     metadata, spec = members(whole.get("metadata")), members(whole.get("spec"))
     namespace = str(metadata.get("namespace") or "")
     fate = _fate(metadata, spec, members(whole.get("status")))

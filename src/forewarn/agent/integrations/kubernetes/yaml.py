@@ -42,7 +42,7 @@ class _Line:
 
 
 def read(text: str) -> Any:
-    """Parse a text; None: it is empty. Raises YamlError with the line."""
+    """Parse a string; None: it is empty. Raises YamlError with the line."""
     if len(text) > YAML_CHARACTERS_MAX:
         raise YamlError(f"it has more than {YAML_CHARACTERS_MAX} characters")
     if not (lines := list(_lines(text))):
@@ -88,34 +88,34 @@ class _Reader:
         return self._list(indent) if _is_item(line) else self._mapping(indent)
 
     def _list(self, indent: int) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         while (line := self.line) and line.indent == indent and _is_item(line):
             inner = line.text[1:].lstrip(" ")
             if inner and (_KEY.match(inner) or _is_item(_Line(0, 0, inner))):
                 # The text after the dash starts a nested block.
                 deeper = line.indent + len(line.text) - len(inner)
                 self._lines[self._at] = _Line(line.number, deeper, inner)
-                found.append(self.block(deeper))
+                items.append(self.block(deeper))
                 continue
             self._at += 1
-            found.append(_scalar(line, inner) if inner else self._nested(indent))
-        return found
+            items.append(_scalar(line, inner) if inner else self._nested(indent))
+        return items
 
     def _mapping(self, indent: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members_read: dict[str, Any] = {}
         while (line := self.line) and line.indent == indent and not _is_item(line):
             if (match := _KEY.match(line.text)) is None:
                 raise _fault(line, "is not a key with a value")
             key = json.loads(match[1]) if match[1].startswith('"') else match[1]
-            if key in found:
+            if key in members_read:
                 raise _fault(line, f"repeats {key}")
             self._at += 1
             value = match[2] or ""
             if value and not value.startswith("#"):
-                found[key] = _scalar(line, value)
+                members_read[key] = _scalar(line, value)
             else:
-                found[key] = self._nested(indent, may_be_list=True)
-        return found
+                members_read[key] = self._nested(indent, may_be_list=True)
+        return members_read
 
     def _nested(self, indent: int, *, may_be_list: bool = False) -> Any:
         """Parse the block below a key or a dash; None: there is none."""

@@ -81,13 +81,13 @@ class _Mark:
         """Parse a mark; a mark that was written by hand counts as a standby."""
         if not text:
             return None
-        words = [*text.split(" "), "", "", ""]
-        if words[1] not in {FOREVER, REBOOT}:
+        parts = [*text.split(" "), "", "", ""]
+        if parts[1] not in {FOREVER, REBOOT}:
             return _Mark(held=Attribute(name=STANDBY))
         return _Mark(
-            held=Attribute(name=words[0], lifetime=words[1]),
-            event=words[2],
-            before=words[3],
+            held=Attribute(name=parts[0], lifetime=parts[1]),
+            event=parts[2],
+            before=parts[3],
         )
 
 
@@ -187,8 +187,8 @@ class PacemakerWorker(Integration):
                 # Record what must run elsewhere, for the next attempt.
                 needs = self._needs() | {need for each in here if (need := each.need)}
                 self._memo.keep({"needs": sorted(needs)})
-                told = Attribute(name=MARK, value=mark.text)
-                self._pacemaker.update(name, told, context)
+                attribute = Attribute(name=MARK, value=mark.text)
+                self._pacemaker.update(name, attribute, context)
                 self._pacemaker.update(name, mark.held, context)
                 rivals = self._rivals(name, context) if here and not is_alone else ()
                 if not rivals:

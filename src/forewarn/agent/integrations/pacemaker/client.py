@@ -256,13 +256,13 @@ class Attribute:
 class _Commands(Commands):
     """Runs Pacemaker's commands, one of which prints its errors as XML."""
 
-    def run(self, words: Sequence[str], context: RunContext, **more: Any) -> Output:
+    def run(self, command: Sequence[str], context: RunContext, **more: Any) -> Output:
         """Run a command; if it prints its errors as XML, return them as error output."""
-        output = super().run(words, context, **more)
+        output = super().run(command, context, **more)
         if output.status == 0 or output.err.strip():
             return output
-        said = _ERROR.findall(output.out)
-        return replace(output, err="\n".join(said)) if said else output
+        errors = _ERROR.findall(output.out)
+        return replace(output, err="\n".join(errors)) if errors else output
 
 
 class Pacemaker:
@@ -287,26 +287,26 @@ class Pacemaker:
 
     def query(self, node: str, name: str, context: RunContext) -> str:
         """Return a permanent attribute of a node; empty: not set."""
-        words = [*_words(node, Attribute(name=name)), "--query", "--quiet"]
-        return _value(self._ask(words, context), f"attribute {name} of {node}")
+        command = [*_words(node, Attribute(name=name)), "--query", "--quiet"]
+        return _value(self._ask(command, context), f"attribute {name} of {node}")
 
     def update(self, node: str, attribute: Attribute, context: RunContext) -> None:
         """Set an attribute of a node; raises HandlerError."""
-        words = [*_words(node, attribute), f"--update={attribute.value}"]
-        self._ask(words, context).good(f"cannot set {attribute.name} of {node}")
+        command = [*_words(node, attribute), f"--update={attribute.value}"]
+        self._ask(command, context).good(f"cannot set {attribute.name} of {node}")
 
     def delete(self, node: str, attribute: Attribute, context: RunContext) -> None:
         """Remove an attribute of a node, if it is set; raises HandlerError."""
-        words = [*_words(node, attribute), "--delete"]
-        _value(self._ask(words, context), f"attribute {attribute.name} of {node}")
+        command = [*_words(node, attribute), "--delete"]
+        _value(self._ask(command, context), f"attribute {attribute.name} of {node}")
 
     def health_value(self, context: RunContext) -> str:
         """Return the attribute value of an unhealthy node, by the cluster's strategy.
 
         Raises HandlerError if the cluster ignores the health of its nodes.
         """
-        words = ["crm_attribute", "--type=crm_config", "--name=node-health-strategy"]
-        output = self._ask([*words, "--query", "--quiet"], context)
+        command = ["crm_attribute", "--type=crm_config", "--name=node-health-strategy"]
+        output = self._ask([*command, "--query", "--quiet"], context)
         strategy = _value(output, "the cluster's health strategy") or "none"
         if strategy == "none":
             raise HandlerError(
@@ -315,9 +315,12 @@ class Pacemaker:
             )
         return "-1000000" if strategy == "custom" else "red"
 
-    def _ask(self, words: Sequence[str], context: RunContext) -> Output:
+    def _ask(self, command: Sequence[str], context: RunContext) -> Output:
         return self.commands.patiently(
-            words, context, doing=f"asking Pacemaker ({words[0]})", may_pass=_may_pass
+            command,
+            context,
+            doing=f"asking Pacemaker ({command[0]})",
+            may_pass=_may_pass,
         )
 
 
@@ -338,8 +341,8 @@ def _may_pass(output: Output) -> bool:
     return "ermission denied" not in output.err
 
 
-def _value(output: Output, what: str) -> str:
+def _value(output: Output, subject: str) -> str:
     """Return the printed value; empty: it does not exist."""
     if output.status == NOT_THERE:
         return ""
-    return output.good(f"cannot read {what}").strip()
+    return output.good(f"cannot read {subject}").strip()

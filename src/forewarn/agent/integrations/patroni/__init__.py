@@ -170,17 +170,17 @@ class PatroniWorker(Integration):
         handler fails after `patience` seconds.
         """
         left = context.timer(patience)
-        told = doing
+        activity = doing
         while True:
-            with context.doing(told):
+            with context.doing(activity):
                 try:
                     return once(is_pending)
                 except _NotYetError as error:
                     last = error
-            is_pending, told = last.is_pending, f"{doing}: {last.message}"
+            is_pending, activity = last.is_pending, f"{doing}: {last.message}"
             if not is_pending and left() <= 0:
                 raise HandlerError(last.message)
-            context.pause(last.pause or POLL_SECONDS, told)
+            context.pause(last.pause or POLL_SECONDS, activity)
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         status = self._status(context)
@@ -191,8 +191,8 @@ class PatroniWorker(Integration):
         if cluster.find(me) is None:
             yield f"the cluster {status.scope} has no member {me}"
         elif cluster.leader is not None and cluster.leader.name == me:
-            asked = self._demands(status, context)
-            name, why = choose(cluster, asked, self._options.candidates)
+            demands_now = self._demands(status, context)
+            name, why = choose(cluster, demands_now, self._options.candidates)
             if not name:
                 yield f"no member could take over: {why}"
         yield from self._denied(context)
@@ -223,10 +223,10 @@ class PatroniWorker(Integration):
             why = f"a switchover is due at {plan.at}"
             raise _NotYetError(why, is_pending=True)
         self._raise_if_planned(cluster)
-        asked = self._demands(status, context)
+        demands_now = self._demands(status, context)
         if job.notice is not None:
-            asked = replace(asked, avoided=frozenset(job.notice.resources))
-        name, why = choose(cluster, asked, self._options.candidates)
+            demands_now = replace(demands_now, avoided=frozenset(job.notice.resources))
+        name, why = choose(cluster, demands_now, self._options.candidates)
         if not name:
             raise _NotYetError(f"no member can take over: {why}")
         self._memo.keep({"leader": me, "to": name})
@@ -268,7 +268,7 @@ class PatroniWorker(Integration):
     def _after(self, me: str, successor: str, context: RunContext) -> Result:
         """Check once, and request a switchover back if needed; raises HandlerError."""
         cluster = self._cluster(context)
-        mine, leader = cluster.find(me), cluster.leader
+        own, leader = cluster.find(me), cluster.leader
         if leader is None:
             raise _NotYetError("the cluster has no leader")
         if leader.name == me:
@@ -285,11 +285,11 @@ class PatroniWorker(Integration):
             return _left(leader.name, status)
         self._raise_if_paused(cluster, status)
         self._raise_if_planned(cluster)
-        if mine is None:
+        if own is None:
             raise _NotYetError(f"the cluster has no member {me}")
         streaming = {me} if status.is_streaming else ()
-        asked = replace(self._demands(status, context), streaming=streaming)
-        if why := hindrance(mine, cluster, asked):
+        demands_now = replace(self._demands(status, context), streaming=streaming)
+        if why := hindrance(own, cluster, demands_now):
             raise _NotYetError(f"{me} cannot lead: {why}")
         raise self._order(leader.name, me, context)
 
@@ -336,8 +336,8 @@ class PatroniWorker(Integration):
             # Without a configuration, the defaults apply.
             if not isinstance(error, ApiError) or error.status not in _NO_CONFIG:
                 raise _NotYetError(error.message) from error
-        found = demands(config, self._options.lag_max)
-        return replace(found, streaming=status.streams_to)
+        demands_read = demands(config, self._options.lag_max)
+        return replace(demands_read, streaming=status.streams_to)
 
     def _me(self, status: Status) -> str:
         if not (name := self._options.member or status.name):
@@ -409,10 +409,10 @@ def _left(leader: str, status: Status) -> Result:
 
 def _unsettled(cluster: Cluster, leader: Member, me: str) -> str:
     """Return why a switchover away from this member is not complete; empty: it is."""
-    mine = cluster.find(me)
-    if mine is not None and mine.state in UP:
+    own = cluster.find(me)
+    if own is not None and own.state in UP:
         return ""
-    state = "no member" if mine is None else mine.state or "in no state"
+    state = "no member" if own is None else own.state or "in no state"
     return f"{leader.name} leads, but {me} is {state}"
 
 

@@ -119,32 +119,32 @@ class Demands:
 
 def read_status(body: object) -> Status:
     """Parse the response to `GET /patroni`; raises HandlerError."""
-    found = members(body)
-    about = members(found.get("patroni"))
-    if not (about and found.get("state") and found.get("role")):
+    status = members(body)
+    about = members(status.get("patroni"))
+    if not (about and status.get("state") and status.get("role")):
         raise HandlerError("the server at `url` is not Patroni")
     return Status(
         name=str(about.get("name", "")),
         scope=str(about.get("scope", "")),
         streams_to=frozenset(
             str(each.get("application_name", ""))
-            for each in objects(found.get("replication"))
+            for each in objects(status.get("replication"))
             if each.get("state") == "streaming"
         ),
-        is_streaming=found.get("replication_state", "streaming") == "streaming",
-        is_primary=found.get("role") in _PRIMARY and found.get("state") in UP,
+        is_streaming=status.get("replication_state", "streaming") == "streaming",
+        is_primary=status.get("role") in _PRIMARY and status.get("state") in UP,
     )
 
 
 def read_cluster(body: object) -> Cluster:
     """Parse the response to `GET /cluster`; raises HandlerError."""
-    found = members(body)
-    if not isinstance(found.get("members"), list):
+    members_read = members(body)
+    if not isinstance(members_read.get("members"), list):
         raise HandlerError("the server at `url` reports no cluster")
-    plan = members(found.get("scheduled_switchover"))
+    plan = members(members_read.get("scheduled_switchover"))
     return Cluster(
-        members=tuple(_member(each) for each in objects(found["members"])),
-        is_paused=bool(found.get("pause")),
+        members=tuple(_member(each) for each in objects(members_read["members"])),
+        is_paused=bool(members_read.get("pause")),
         plan=_plan(plan) if plan else None,
     )
 
@@ -172,32 +172,32 @@ def contradiction(cluster: Cluster, me: str, status: Status) -> str:
 
 def demands(config: object, lag_max: int | None) -> Demands:
     """Parse the requirements in the response to `GET /config`; `lag_max` has priority."""
-    found = members(config)
-    usual = _number(found.get("maximum_lag_on_failover"))
+    settings = members(config)
+    usual = _number(settings.get("maximum_lag_on_failover"))
     if lag_max is None:
         lag_max = LAG_MAX if usual is None else usual
-    mode = found.get("synchronous_mode")
+    mode = settings.get("synchronous_mode")
     mode = mode.lower() if isinstance(mode, str) else bool(mode)
     return Demands(lag_max=lag_max, is_synchronous=mode in _ON)
 
 
-def hindrance(member: Member, cluster: Cluster, asked: Demands) -> str:
+def hindrance(member: Member, cluster: Cluster, demands: Demands) -> str:
     """Return why a member cannot take over; empty: it can."""
     leader = cluster.leader
     if member.tags.get("nofailover") is True or member.rank <= 0:
         return "its tags forbid it"
     called = keys_of(filter(None, (member.name, member.host)))
-    if called & keys_of(asked.avoided):
+    if called & keys_of(demands.avoided):
         return "the event affects it too"
     if member.state not in UP:
         return f"its state is {member.state or 'unknown'}"
-    if member.state != "streaming" and member.name not in asked.streaming:
+    if member.state != "streaming" and member.name not in demands.streaming:
         return "it does not stream"
-    if asked.is_synchronous and member.role not in _SYNCHRONOUS:
+    if demands.is_synchronous and member.role not in _SYNCHRONOUS:
         return "it is not a synchronous standby"
     if member.lag is None:
         return "its lag is unknown"
-    if member.lag > asked.lag_max:
+    if member.lag > demands.lag_max:
         return f"its lag is {member.lag / _MEGABYTE:.1f} MiB"
     if (
         leader is not None
@@ -209,7 +209,7 @@ def hindrance(member: Member, cluster: Cluster, asked: Demands) -> str:
 
 
 def choose(
-    cluster: Cluster, asked: Demands, wanted: Sequence[str] = ()
+    cluster: Cluster, demands: Demands, wanted: Sequence[str] = ()
 ) -> tuple[str, str]:
     """Return the member that will take over, or an empty name and the reason.
 
@@ -222,8 +222,8 @@ def choose(
         for each in cluster.members
         if each is not leader and (not wanted or each.name in wanted)
     ]
-    found = {each.name: hindrance(each, cluster, asked) for each in others}
-    if fit := [each for each in others if not found[each.name]]:
+    hindrances = {each.name: hindrance(each, cluster, demands) for each in others}
+    if fit := [each for each in others if not hindrances[each.name]]:
         best = min(
             fit,
             key=lambda each: (
@@ -236,30 +236,30 @@ def choose(
         )
         return best.name, ""
     missing = [name for name in wanted if cluster.find(name) is None]
-    reasons = [f"{name}: {why}" for name, why in found.items()]
+    reasons = [f"{name}: {why}" for name, why in hindrances.items()]
     reasons += [f"{name}: there is no such member" for name in missing]
     return "", "; ".join(reasons) or "there is no other member"
 
 
-def _member(found: Mapping[str, Any]) -> Member:
+def _member(member: Mapping[str, Any]) -> Member:
     return Member(
-        name=str(found.get("name", "")),
-        role=str(found.get("role", "")),
-        state=str(found.get("state", "")),
-        host=str(found.get("host", "")),
-        timeline=_number(found.get("timeline")),
-        lag=_number(found.get("lag")),
-        tags=members(found.get("tags")),
+        name=str(member.get("name", "")),
+        role=str(member.get("role", "")),
+        state=str(member.get("state", "")),
+        host=str(member.get("host", "")),
+        timeline=_number(member.get("timeline")),
+        lag=_number(member.get("lag")),
+        tags=members(member.get("tags")),
     )
 
 
-def _plan(found: Mapping[str, Any]) -> Plan:
-    at = str(found.get("at", ""))
+def _plan(plan: Mapping[str, Any]) -> Plan:
+    at = str(plan.get("at", ""))
     return Plan(
         at=at,
         instant=instant_in(at),
-        source=str(found.get("from", "")),
-        target=str(found.get("to", "")),
+        source=str(plan.get("from", "")),
+        target=str(plan.get("to", "")),
     )
 
 

@@ -68,10 +68,10 @@ class SlurmWorker(Integration):
         """Drain the node and wait until no job uses it; raises HandlerError."""
         refused: dict[str, str] = {}
         while True:
-            node = self._slurm.look(context)
+            node = self._slurm.read_node(context)
             if node.takes_jobs:
                 self._drain(job, context)
-                node = self._slurm.look(context)
+                node = self._slurm.read_node(context)
             jobs = self._slurm.jobs(context)
             if not jobs and not node.is_busy and not node.takes_jobs:
                 return Result(detail=_prepared(node))
@@ -82,7 +82,7 @@ class SlurmWorker(Integration):
     def recover(self, _job: Job, context: RunContext) -> Result:
         """Resume the node if this handler drained it; raises HandlerError."""
         name = self._slurm.node
-        node = self._slurm.look(context)
+        node = self._slurm.read_node(context)
         is_remembered = self._memo.read().get("node") == name
         if not is_remembered and not node.is_ours:
             return Result(detail=f"{name} was not drained by forewarn")
@@ -102,12 +102,12 @@ class SlurmWorker(Integration):
             if undo is not Undo.WAIT:
                 self._slurm.update(context, undo.value)
             last = undo
-            node = self._slurm.look(context)
+            node = self._slurm.read_node(context)
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
         if missing := self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)"):
             return missing
-        self._slurm.look(context)
+        self._slurm.read_node(context)
         self._slurm.jobs(context)
         return self._slurm.rights(context)
 
@@ -150,24 +150,24 @@ def _faults(entry: Entry) -> Faults:
 
 
 def _reason(job: Job) -> str:
-    words = (
+    parts = (
         ("an event",)
         if job.notice is None
         else (job.notice.event_type, job.notice.event_id)
     )
     # Values of the endpoint must not contain syntax of scontrol.
-    return f"{MARK} {_UNSPOKEN.sub('', ' '.join(words))[:100]}"
+    return f"{MARK} {_UNSPOKEN.sub('', ' '.join(parts))[:100]}"
 
 
 def _awaited(node: Node, jobs: Sequence[SlurmJob], refused: Mapping[str, str]) -> str:
     if not jobs:
         return f"for {node.name}, which is {node.shown}"
-    said = f"for {counted(jobs)} on {node.name}"
+    sentence = f"for {counted(jobs)} on {node.name}"
     if not refused:
-        return said
+        return sentence
     each, why = next(iter(refused.items()))
     others = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-    return f"{said}; {each}{others} could not be requeued: {why}"
+    return f"{sentence}; {each}{others} could not be requeued: {why}"
 
 
 def _prepared(node: Node) -> str:

@@ -188,9 +188,9 @@ def jobs_of(text: str) -> tuple[SlurmJob, ...]:
     """Parse the output of `squeue` in JOB_FORMAT; raises HandlerError."""
     jobs: list[SlurmJob] = []
     for line in text.splitlines():
-        if (found := _JOB.fullmatch(line.strip())) is None:
+        if (match := _JOB.fullmatch(line.strip())) is None:
             raise HandlerError(f"cannot parse squeue's output: {line[:100]}")
-        jobs.append(SlurmJob(id=found[1], user=found[2], state=found[3]))
+        jobs.append(SlurmJob(id=match[1], user=match[2], state=match[3]))
     return tuple(jobs)
 
 
@@ -201,12 +201,12 @@ def counted(jobs: Sequence[SlurmJob]) -> str:
 
 
 def _states(shown: str) -> frozenset[str]:
-    found: set[str] = set()
+    states: set[str] = set()
     for part in shown.upper().split("+"):
         word = part.rstrip("".join(_SIGNS))
-        found.add(_SAME.get(word, word))
-        found.update(_SIGNS[sign] for sign in part[len(word) :])
-    return frozenset(found)
+        states.add(_SAME.get(word, word))
+        states.update(_SIGNS[sign] for sign in part[len(word) :])
+    return frozenset(states)
 
 
 class Slurm:
@@ -217,11 +217,11 @@ class Slurm:
         self.node = node
         self.commands = Commands(_environment_of(environment))
 
-    def look(self, context: RunContext) -> Node:
+    def read_node(self, context: RunContext) -> Node:
         """Return the current state of the node; raises HandlerError."""
         name = self.node
-        words = ["scontrol", "--all", "--oneliner", "show", "node", name]
-        output = self._ask(words, context, f"asking Slurm about node {name}")
+        command = ["scontrol", "--all", "--oneliner", "show", "node", name]
+        output = self._ask(command, context, f"asking Slurm about node {name}")
         if output.status != 0 and "not found" in output.said.lower():
             raise HandlerError(
                 f"Slurm has no node {name}: set `node` to its name ({output.said})"
@@ -230,19 +230,27 @@ class Slurm:
 
     def jobs(self, context: RunContext) -> tuple[SlurmJob, ...]:
         """Return the jobs that use the node; raises HandlerError."""
-        words = [
+        command = [
             *("squeue", "--all", "--array", "--noheader", f"--nodelist={self.node}"),
             *(f"--states={JOB_STATES}", f"--format={JOB_FORMAT}"),
         ]
         output = self._ask(
-            words, context, f"asking Slurm about the jobs on {self.node}"
+            command, context, f"asking Slurm about the jobs on {self.node}"
         )
         return jobs_of(output.good(f"cannot list the jobs on {self.node}"))
 
     def update(self, context: RunContext, state: str, *more: str) -> None:
         """Change the state of the node; raises HandlerError."""
-        words = ["scontrol", "update", f"nodename={self.node}", f"state={state}", *more]
-        output = self._ask(words, context, f"asking Slurm to {state} node {self.node}")
+        command = [
+            "scontrol",
+            "update",
+            f"nodename={self.node}",
+            f"state={state}",
+            *more,
+        ]
+        output = self._ask(
+            command, context, f"asking Slurm to {state} node {self.node}"
+        )
         output.good(f"Slurm refused to {state} node {self.node}")
 
     def requeue(self, job: SlurmJob, context: RunContext) -> str:
@@ -267,21 +275,21 @@ class Slurm:
             return ()
         user = self.commands.run(["id", "-un"], context).good("id -un").strip()
         if self.commands.find("sacctmgr"):
-            words = ["sacctmgr", "--noheader", "--parsable2", "show", "user", user]
+            command = ["sacctmgr", "--noheader", "--parsable2", "show", "user", user]
             level = self.commands.run(
-                [*words, "format=AdminLevel"], context
+                [*command, "format=AdminLevel"], context
             ).out.strip()
             if level in {"Operator", "Administrator"}:
                 return ()
-        said = (
+        sentence = (
             f"the agent runs as {user}, which cannot drain nodes: run it as root or "
             f"{owner[1]}, or make {user} an operator of Slurm"
         )
-        return (said,)
+        return (sentence,)
 
-    def _ask(self, words: Sequence[str], context: RunContext, doing: str) -> Output:
+    def _ask(self, command: Sequence[str], context: RunContext, doing: str) -> Output:
         return self.commands.patiently(
-            words,
+            command,
             context,
             doing=doing,
             may_pass=lambda output: _FINAL.search(output.err + output.out) is None,

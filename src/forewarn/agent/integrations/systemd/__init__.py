@@ -102,7 +102,9 @@ class SystemdWorker(Integration):
         A failure ends the preparation, since each step depends on the previous one.
         """
         plan = self._plan
-        units = self._manager.look((*plan.reload, *plan.starts, *plan.stops), context)
+        units = self._manager.read_units(
+            (*plan.reload, *plan.starts, *plan.stops), context
+        )
         raise_faults([fault for unit in units if (fault := unit.unusable())])
         done = self._reload(plan.reload, context)
         for group in plan.start:
@@ -117,7 +119,7 @@ class SystemdWorker(Integration):
         self, group: Sequence[str], context: RunContext, *, seconds: float
     ) -> list[str]:
         """Stop a group; `seconds` is its part of the time before units are killed."""
-        units = self._manager.look(group, context)
+        units = self._manager.read_units(group, context)
         up = [unit for unit in units if unit.is_up]
         along = self._manager.followers(up, context)
         names = [unit.name for unit in (*up, *along)]
@@ -155,21 +157,21 @@ class SystemdWorker(Integration):
         left = [unit for unit in (*units, *along) if not unit.is_down]
         while left:
             # Units that were restarted in the meantime are stopped again.
-            asked = [
+            stopping = [
                 unit.name
                 for unit in left
                 if unit.name in ordered
                 and (is_first or (unit.is_up and not unit.has_job))
             ]
             with context.doing(f"waiting for {shown_units(left)} to stop"):
-                self._each("stop", asked, context)
+                self._each("stop", stopping, context)
                 if not is_first and kill_in is not None and kill_in() <= 0:
                     hung = [unit.name for unit in left if unit.name not in killed]
                     self._kill(hung, context)
                     killed.update(hung)
                 is_first = False
                 context.sleep(next(pauses))
-                units = self._manager.look(names, context)
+                units = self._manager.read_units(names, context)
             left = [unit for unit in units if not unit.is_down]
         return frozenset(killed)
 
@@ -181,7 +183,7 @@ class SystemdWorker(Integration):
 
     def _start(self, group: Sequence[str], context: RunContext) -> list[str]:
         """Start a group before the event."""
-        units = self._manager.look(group, context)
+        units = self._manager.read_units(group, context)
         raise_faults(f"{unit.name} is masked" for unit in units if unit.is_masked)
         idle = [unit for unit in units if not _runs(unit)]
         fresh = [unit.name for unit in idle if not unit.is_up]
@@ -206,9 +208,9 @@ class SystemdWorker(Integration):
         if not names:
             return {}
         left = context.timer(seconds)
-        said = self._manager.start(names, context, seconds=seconds)
+        errors = self._manager.start(names, context, seconds=seconds)
         units = self._settled(names, context, "start", left)
-        wrong = {unit.name: _not_up(unit, said, may_end=may_end) for unit in units}
+        wrong = {unit.name: _not_up(unit, errors, may_end=may_end) for unit in units}
         return {name: fault for name, fault in wrong.items() if fault}
 
     def _settled(
@@ -220,18 +222,20 @@ class SystemdWorker(Integration):
     ) -> list[Unit]:
         """Wait until units do not change, or no time is left; return their states."""
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
-        units = self._manager.look(names, context)
+        units = self._manager.read_units(names, context)
         while waited := [unit for unit in units if not unit.is_settled]:
             if left() <= 0:
                 break
             with context.doing(f"waiting for {shown_units(waited)} to {verb}"):
                 context.sleep(min(next(pauses), max(0.0, left())))
-                units = self._manager.look(names, context)
+                units = self._manager.read_units(names, context)
         return units
 
     def _reload(self, names: Sequence[str], context: RunContext) -> list[str]:
         """Reload the units that run."""
-        up = [unit.name for unit in self._manager.look(names, context) if unit.is_up]
+        up = [
+            unit.name for unit in self._manager.read_units(names, context) if unit.is_up
+        ]
         self._each("reload", up, context)
         raise_faults(
             f"{unit.name} could not be reloaded: {unit.value('ReloadResult')}"
@@ -246,7 +250,7 @@ class SystemdWorker(Integration):
         raise_faults(
             f"{unit.name} was restarted after it was stopped"
             + (f": check {', '.join(unit.started_by)}" if unit.started_by else "")
-            for unit in self._manager.look(names, context)
+            for unit in self._manager.read_units(names, context)
             if unit.is_up
         )
 
@@ -276,7 +280,9 @@ class SystemdWorker(Integration):
             share = context.remaining() / (len(stopped) - number)
             done += self._start_again([*group], context, faults, seconds=share)
         for group in reversed(self._memo.groups(STARTED)):
-            up = [unit for unit in self._manager.look(group, context) if unit.is_up]
+            up = [
+                unit for unit in self._manager.read_units(group, context) if unit.is_up
+            ]
             self._stopped(up, (), context)
             self._memo.forget(STARTED, group)
             done += [f"stopped {unit.name}" for unit in up]
@@ -296,7 +302,7 @@ class SystemdWorker(Integration):
 
         A unit that was masked or removed is reported once, since it was done on purpose.
         """
-        units = self._manager.look(group, context)
+        units = self._manager.read_units(group, context)
         lost = [u for u in units if (u.is_masked or u.is_gone) and not u.is_up]
         for unit in lost:
             how = "masked" if unit.is_masked else "removed"
@@ -315,7 +321,7 @@ class SystemdWorker(Integration):
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         """Yield why the plan would fail in the current state; raises HandlerError."""
-        plan, look = self._plan, self._manager.look
+        plan, look = self._plan, self._manager.read_units
         stops, starts = look(plan.stops, context), look(plan.starts, context)
         reloads = look((*plan.reload, *plan.reload_after), context)
         yield from filter(None, (u.unusable() for u in (*stops, *starts, *reloads)))
@@ -344,7 +350,7 @@ class SystemdWorker(Integration):
         """Yield running units that would restart stopped ones."""
         for unit in stops:
             others = [name for name in unit.started_by if name not in stopped]
-            for other in self._manager.look(others, context):
+            for other in self._manager.read_units(others, context):
                 if other.is_up:
                     yield (
                         f"{other.name} can restart {unit.name} while it is stopped: "
@@ -356,7 +362,7 @@ def _runs(unit: Unit) -> bool:
     return unit.state in {"active", "reloading", "refreshing"}
 
 
-def _not_up(unit: Unit, said: str, *, may_end: bool) -> str:
+def _not_up(unit: Unit, error: str, *, may_end: bool) -> str:
     """Return the problem of a unit that was started; empty: none."""
     if _runs(unit):
         return ""
@@ -364,11 +370,11 @@ def _not_up(unit: Unit, said: str, *, may_end: bool) -> str:
         return f"{unit.shown} has not started yet"
     if unit.state == "failed":
         return f"{unit.shown} could not be started"
-    if unit.value("ConditionResult") == "no" and not said:
+    if unit.value("ConditionResult") == "no" and not error:
         # The unit's own condition says that there is nothing to do.
         return "" if may_end else f"a condition of {unit.name} is not met"
-    if said:
-        return f"{unit.name} was not started: {said}"
+    if error:
+        return f"{unit.name} was not started: {error}"
     if may_end or unit.value("Type") == "oneshot":
         return ""
     return f"{unit.shown} was started and ended again"
@@ -391,8 +397,8 @@ def _faults(entry: Entry) -> Faults:
             if not _UNIT.fullmatch(name):
                 yield key, f"{quoted(name)} is not a valid unit name"
             elif key == "start" and _PATTERN.search(name):
-                told = "is a pattern, which matches only loaded units"
-                yield key, f"{quoted(name)} {told}"
+                sentence = "is a pattern, which matches only loaded units"
+                yield key, f"{quoted(name)} {sentence}"
     for name in plan.starts:
         if name in plan.stops:
             yield "start", f"{quoted(name)} is also in stop"

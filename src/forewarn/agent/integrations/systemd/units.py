@@ -140,8 +140,10 @@ class Unit:
             return ""
         if self.is_gone:
             return f"there is no unit {self.name}"
-        said = _QUOTED.search(self.value("LoadError"))
-        return f"{self.name} cannot be loaded: {said[1] if said else loaded}"
+        quoted_text = _QUOTED.search(self.value("LoadError"))
+        return (
+            f"{self.name} cannot be loaded: {quoted_text[1] if quoted_text else loaded}"
+        )
 
 
 class Manager:
@@ -153,16 +155,16 @@ class Manager:
         manager = ("--user",) if is_user else ("--system",)
         self._words = (PROGRAM, *manager, "--no-ask-password", "--no-pager")
 
-    def look(self, names: Collection[str], context: RunContext) -> list[Unit]:
+    def read_units(self, names: Collection[str], context: RunContext) -> list[Unit]:
         """Return the states of units; a pattern returns those that systemd has loaded.
 
         Units that do not exist are returned too. Raises HandlerError.
         """
         if not names:
             return []
-        words = ("show", f"--property={','.join(_PROPERTIES)}", "--", *names)
+        arguments = ("show", f"--property={','.join(_PROPERTIES)}", "--", *names)
         doing = f"asking systemd about {', '.join(names)}"
-        units = units_in(self._run(words, context, doing=doing))
+        units = units_in(self._run(arguments, context, doing=doing))
         return list({unit.name: unit for unit in units}.values())
 
     def order(
@@ -171,8 +173,10 @@ class Manager:
         """Queue a job for units; raises HandlerError if systemd rejects it."""
         if not names:
             return
-        words = ("--no-block", *options, verb, "--", *names)
-        self._run(words, context, doing=f"asking systemd to {verb} {', '.join(names)}")
+        arguments = ("--no-block", *options, verb, "--", *names)
+        self._run(
+            arguments, context, doing=f"asking systemd to {verb} {', '.join(names)}"
+        )
 
     def start(
         self, names: Collection[str], context: RunContext, *, seconds: float
@@ -183,11 +187,11 @@ class Manager:
         unit does not show it. Whether the units run is read from their states.
         """
         # If the command does not end in time, the states of the units say more.
-        words = (*self._words, "start", "--", *names)
+        command = (*self._words, "start", "--", *names)
         doing = f"asking systemd to start {', '.join(names)}"
         try:
             with context.doing(doing):
-                output = self._commands.run(words, context, seconds=seconds)
+                output = self._commands.run(command, context, seconds=seconds)
         except HandlerError:
             return ""
         if output.status == 0 or may_pass(output):
@@ -201,24 +205,27 @@ class Manager:
 
         Raises HandlerError.
         """
-        seen = {unit.name for unit in units}
-        found: list[Unit] = []
+        names_known = {unit.name for unit in units}
+        followers_found: list[Unit] = []
         fresh = list(units)
-        while fresh and len(found) < FOLLOWERS_MAX:
+        while fresh and len(followers_found) < FOLLOWERS_MAX:
             names = [
-                n for unit in fresh for n in unit.names(*_STOP_WITH) if n not in seen
+                n
+                for unit in fresh
+                for n in unit.names(*_STOP_WITH)
+                if n not in names_known
             ]
-            seen.update(names)
-            others = self.look(tuple(dict.fromkeys(names)), context)
+            names_known.update(names)
+            others = self.read_units(tuple(dict.fromkeys(names)), context)
             fresh = [unit for unit in others if unit.is_up]
-            found += fresh
-        return found
+            followers_found += fresh
+        return followers_found
 
-    def _run(self, words: Sequence[str], context: RunContext, *, doing: str) -> str:
+    def _run(self, arguments: Sequence[str], context: RunContext, *, doing: str) -> str:
         """Return the output of a command; raises HandlerError if it fails."""
-        words = (*self._words, *words)
+        arguments = (*self._words, *arguments)
         output = self._commands.patiently(
-            words, context, doing=doing, may_pass=may_pass
+            arguments, context, doing=doing, may_pass=may_pass
         )
         if output.status != 0:
             raise _failed(doing, output)
@@ -232,13 +239,13 @@ def may_pass(output: Output) -> bool:
 
 def units_in(text: str) -> list[Unit]:
     """Parse `systemctl show`: blocks of lines, separated by empty lines."""
-    found: list[Unit] = []
+    units: list[Unit] = []
     for block in text.split("\n\n"):
         pairs = (line.partition("=") for line in block.splitlines())
         values = {name: value for name, equals, value in pairs if equals}
         if values.get("Id"):
-            found.append(Unit(name=values["Id"], values=values))
-    return found
+            units.append(Unit(name=values["Id"], values=values))
+    return units
 
 
 def shown_units(units: Sequence[Unit]) -> str:
@@ -263,9 +270,9 @@ def _first_line(output: Output) -> str:
 
 
 def _failed(doing: str, output: Output) -> HandlerError:
-    said = _first_line(output) or f"status {output.status}"
+    reason = _first_line(output) or f"status {output.status}"
     if any(word in output.err for word in _REFUSED):
         return HandlerError(
-            f"{doing}: {said} (run the agent as root, or permit it in polkit)"
+            f"{doing}: {reason} (run the agent as root, or permit it in polkit)"
         )
-    return HandlerError(f"{doing}: {said}")
+    return HandlerError(f"{doing}: {reason}")

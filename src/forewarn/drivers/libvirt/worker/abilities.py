@@ -8,7 +8,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from . import disks
-from .domains import Domains, Found
+from .domains import Domain, Domains
 
 BOUND = frozenset({"pci", "mdev", "scsi_host"})
 """Types of devices of the host that stay on it. A device of a network pair is detached
@@ -17,15 +17,15 @@ before a migration, and its type is not in question then."""
 NOT_PERSISTENT = "it has no persistent domain"
 
 
-def limits_of(domains: Domains, found: Found) -> dict[str, str]:
+def limits_of(domains: Domains, domain: Domain) -> dict[str, str]:
     """Return the reasons why actions are not possible, by action; raises WorkError."""
     limits: dict[str, str] = {}
-    xml = domains.do(found, lambda domain: str(domain.XMLDesc(0)))
+    xml = domains.do(domain, lambda handle: str(handle.XMLDesc(0)))
     if device := bound_device(xml):
         limits["live-migrate"] = f"it has a passthrough device ({device})"
-    if not found.is_active and (images := disks.images_noted_in(xml)):
+    if not domain.is_active and (images := disks.images_noted_in(xml)):
         limits["live-migrate"] = disks.unfinished_text(images)
-    if not domains.is_persistent(found):
+    if not domains.is_persistent(domain):
         limits.update(dict.fromkeys(("stop", "reimage"), NOT_PERSISTENT))
     return limits
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from .domains import INACTIVE, Domains, Found
+from .domains import INACTIVE, Domain, Domains
 from .hosts import NO_VOLUME
 from .orders import WorkError
 
@@ -100,34 +100,34 @@ def _images_under(note: ET.Element) -> list[Image]:
     ]
 
 
-def unfinished(domains: Domains, found: Found) -> list[Image]:
+def unfinished(domains: Domains, domain: Domain) -> list[Image]:
     """Return the disks that a reimage began to replace; raises WorkError."""
-    return images_in(domains.read_metadata(found, NAMESPACE))
+    return images_in(domains.read_metadata(domain, NAMESPACE))
 
 
-def forget(domains: Domains, found: Found) -> None:
+def forget(domains: Domains, domain: Domain) -> None:
     """Remove the note, if there is one: each disk is whole. Raises WorkError."""
-    if unfinished(domains, found):
-        domains.write_metadata(found, None, prefix=PREFIX, namespace=NAMESPACE)
+    if unfinished(domains, domain):
+        domains.write_metadata(domain, None, prefix=PREFIX, namespace=NAMESPACE)
 
 
 # The replacement
 
 
-def images_of(domains: Domains, found: Found) -> list[Image]:
+def images_of(domains: Domains, domain: Domain) -> list[Image]:
     """Return the disks of a domain that have a base image; raises WorkError for none.
 
     A disk that an earlier reimage deleted is known from its note.
     """
-    xml = domains.do(found, lambda domain: domain.XMLDesc(INACTIVE))
-    noted = {image.path: image for image in unfinished(domains, found)}
+    xml = domains.do(domain, lambda handle: handle.XMLDesc(INACTIVE))
+    noted = {image.path: image for image in unfinished(domains, domain)}
 
     def look(conn: Any) -> list[Image]:
-        seen = (_image_at(domains, conn, path) for path in disk_paths(xml))
-        present = {image.path: image for image in seen if image is not None}
+        images_or_none = (_image_at(domains, conn, path) for path in disk_paths(xml))
+        present = {image.path: image for image in images_or_none if image is not None}
         return list({**noted, **present}.values())
 
-    images = domains.ask(found.host, look)
+    images = domains.ask(domain.host, look)
     if not images:
         raise WorkError(
             "no disk has a base image in a storage pool of libvirt, so there is nothing to "
@@ -155,7 +155,7 @@ def _volume_at(domains: Domains, conn: Any, path: str) -> Any:
         raise
 
 
-def recreate(domains: Domains, found: Found, images: list[Image]) -> None:
+def recreate(domains: Domains, domain: Domain, images: list[Image]) -> None:
     """Replace disks by empty layers above their base images; raises WorkError.
 
     A crash leaves the note. A later reimage replaces all disks again, also those that were
@@ -164,26 +164,26 @@ def recreate(domains: Domains, found: Found, images: list[Image]) -> None:
     # If the program is killed, its failure has its last output.
     domains.say(f"replacing {paths_of(images)}")
     domains.write_metadata(
-        found, element_of(images), prefix=PREFIX, namespace=NAMESPACE
+        domain, element_of(images), prefix=PREFIX, namespace=NAMESPACE
     )
     for image in images:
-        _make(domains, found, image, deletes=True)
-    forget(domains, found)
+        _make(domains, domain, image, deletes=True)
+    forget(domains, domain)
 
 
-def finish(domains: Domains, found: Found) -> None:
+def finish(domains: Domains, domain: Domain) -> None:
     """Create the disks that a reimage has deleted and not created; raises WorkError.
 
     A disk that is there is not deleted: it can be one that an operator made by hand.
     """
-    images = unfinished(domains, found)
+    images = unfinished(domains, domain)
     for image in images:
-        _make(domains, found, image, deletes=False)
+        _make(domains, domain, image, deletes=False)
     if images:
-        forget(domains, found)
+        forget(domains, domain)
 
 
-def _make(domains: Domains, found: Found, image: Image, *, deletes: bool) -> None:
+def _make(domains: Domains, domain: Domain, image: Image, *, deletes: bool) -> None:
     """Create the volume of a disk, instead of the one that is there."""
 
     def make(conn: Any) -> str:
@@ -199,12 +199,12 @@ def _make(domains: Domains, found: Found, image: Image, *, deletes: bool) -> Non
         return image.xml
 
     try:
-        xml = domains.ask(found.host, make)
+        xml = domains.ask(domain.host, make)
     except WorkError as error:
         raise type(error)(f"{error}; {unfinished_text([image])}") from None
     if base_of(xml) != base_of(image.xml):
         raise WorkError(
-            f"the disk {image.path} was not written to its end: delete it on {found.host} "
+            f"the disk {image.path} was not written to its end: delete it on {domain.host} "
             f"with `virsh vol-delete {image.path}`, then reboot the VM"
         )
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from . import marks, states
 from .hosts import NO_DOMAIN, NO_METADATA, Hosts
 from .orders import Mark, NoDomainError, WorkError
-from .states import Seen
+from .states import GuestState
 
 T = TypeVar("T")
 
@@ -22,27 +22,27 @@ ELEMENT = 2
 SECURE, INACTIVE, MIGRATABLE = 1, 2, 8
 """virDomainXMLFlags."""
 KEEP_NVRAM = 8
-"""VIR_DOMAIN_UNDEFINE_KEEP_NVRAM: the process goes on."""
+"""VIR_DOMAIN_UNDEFINE_KEEP_NVRAM: the process continues."""
 UNDEFINE_ALL = 1 | 2 | 4 | 16
 """VIR_DOMAIN_UNDEFINE_… of saved memory, snapshots, NVRAM and checkpoints."""
 
 PAUSE_SECONDS = 0.2
-"""Seconds between two looks at a guest that shuts down."""
+"""Seconds between two checks of a guest that shuts down."""
 
 
 @dataclass(frozen=True)
-class Found:
+class Domain:
     """A domain with its present state."""
 
     host: str
-    domain: Any
+    handle: Any
     state: int
     reason: int
 
     @property
-    def seen(self) -> Seen:
+    def guest(self) -> GuestState:
         """Return the meaning of the state."""
-        return states.seen_in(self.state, self.reason)
+        return states.guest_state(self.state, self.reason)
 
     @property
     def is_active(self) -> bool:
@@ -52,7 +52,7 @@ class Found:
     @property
     def is_off(self) -> bool:
         """Return whether its user shut it down from inside."""
-        return self.seen.presence == states.OFF
+        return self.guest.presence == states.OFF
 
 
 class Domains:
@@ -77,122 +77,122 @@ class Domains:
         except self.hosts.api.libvirtError as error:
             raise self.hosts.failure(host, error) from None
 
-    def find(self, vm: str, host: str) -> Found | None:
+    def find(self, vm: str, host: str) -> Domain | None:
         """Return the domain of a VM on a host; None: it has none."""
 
-        def look(conn: Any) -> Found | None:
+        def look(conn: Any) -> Domain | None:
             try:
-                domain = conn.lookupByName(vm)
-                state, reason = domain.state()[:2]
+                handle = conn.lookupByName(vm)
+                state, reason = handle.state()[:2]
             except self.hosts.api.libvirtError as error:
                 if error.get_error_code() == NO_DOMAIN:
                     return None
                 raise
-            return Found(host=host, domain=domain, state=state, reason=reason)
+            return Domain(host=host, handle=handle, state=state, reason=reason)
 
         return self.ask(host, look)
 
-    def need(self, vm: str, host: str) -> Found:
+    def need(self, vm: str, host: str) -> Domain:
         """Return the domain of a VM on a host; raises NoDomainError."""
-        found = self.find(vm, host)
-        if found is None:
+        domain = self.find(vm, host)
+        if domain is None:
             raise NoDomainError(
                 f"{host} has no domain {vm}: it was undefined, renamed or moved by hand; "
                 f"`virsh list --all` on {host} shows the domains"
             )
-        return found
+        return domain
 
-    def do(self, found: Found, work: Callable[[Any], T]) -> T:
+    def do(self, domain: Domain, work: Callable[[Any], T]) -> T:
         """Return what `work` does with a domain; raises WorkError."""
-        return self.ask(found.host, lambda _: work(found.domain))
+        return self.ask(domain.host, lambda _: work(domain.handle))
 
-    def is_persistent(self, found: Found) -> bool:
+    def is_persistent(self, domain: Domain) -> bool:
         """Return whether the domain is defined without its process."""
-        return self.do(found, lambda domain: bool(domain.isPersistent()))
+        return self.do(domain, lambda handle: bool(handle.isPersistent()))
 
     # Metadata, which libvirt keeps for us
 
     def write_metadata(
-        self, found: Found, text: str | None, *, prefix: str, namespace: str
+        self, domain: Domain, text: str | None, *, prefix: str, namespace: str
     ) -> None:
         """Keep an element with a domain, for its process and its definition.
 
         None removes it. Raises WorkError.
         """
 
-        def write(domain: Any) -> None:
-            flags = LIVE if domain.isActive() else 0
-            flags |= CONFIG if domain.isPersistent() else 0
-            domain.setMetadata(ELEMENT, text, prefix, namespace, flags)
+        def write(handle: Any) -> None:
+            flags = LIVE if handle.isActive() else 0
+            flags |= CONFIG if handle.isPersistent() else 0
+            handle.setMetadata(ELEMENT, text, prefix, namespace, flags)
 
-        self.do(found, write)
+        self.do(domain, write)
 
-    def read_metadata(self, found: Found, namespace: str) -> str:
+    def read_metadata(self, domain: Domain, namespace: str) -> str:
         """Return the element of a domain; empty: there is none. Raises WorkError.
 
         The definition of a persistent domain has the newest one: a process that was
         restored from its saved memory has that of the time of the save.
         """
 
-        def read(domain: Any) -> str:
-            flags = CONFIG if domain.isPersistent() else LIVE
+        def read(handle: Any) -> str:
+            flags = CONFIG if handle.isPersistent() else LIVE
             try:
-                return str(domain.metadata(ELEMENT, namespace, flags))
+                return str(handle.metadata(ELEMENT, namespace, flags))
             except self.hosts.api.libvirtError as error:
                 if error.get_error_code() == NO_METADATA:
                     return ""
                 raise
 
-        return self.do(found, read)
+        return self.do(domain, read)
 
-    def write_mark(self, found: Found, mark: Mark) -> None:
+    def write_mark(self, domain: Domain, mark: Mark) -> None:
         """Leave a mark at a domain; raises WorkError."""
         self.write_metadata(
-            found,
+            domain,
             marks.element_of(mark),
             prefix=marks.PREFIX,
             namespace=marks.NAMESPACE,
         )
 
-    def read_mark(self, found: Found) -> Mark | None:
+    def read_mark(self, domain: Domain) -> Mark | None:
         """Return the last mark at a domain; None: there is none, or none is readable."""
-        return marks.mark_in(self.read_metadata(found, marks.NAMESPACE))
+        return marks.mark_in(self.read_metadata(domain, marks.NAMESPACE))
 
     # Stop and start
 
-    def shut_down(self, found: Found, *, seconds: float) -> bool:
+    def shut_down(self, domain: Domain, *, seconds: float) -> bool:
         """Stop a guest; return whether it shut down by itself in time."""
         deadline = time.monotonic() + seconds
         if seconds > 0:
             # Without an answer, it is ended below.
             try:
-                self.do(found, lambda domain: domain.shutdown())
+                self.do(domain, lambda handle: handle.shutdown())
             except WorkError:
                 deadline = 0.0
         while time.monotonic() < deadline and not self.stop.is_set():
-            if not self.do(found, self._is_active):
+            if not self.do(domain, self._is_active):
                 return True
             self.stop.wait(PAUSE_SECONDS)
         if self.stop.is_set():
             raise WorkError("the work was stopped")
-        self.end(found)
+        self.end(domain)
         return False
 
-    def end(self, found: Found) -> None:
+    def end(self, domain: Domain) -> None:
         """End the process of a domain, if it has one."""
 
-        def destroy(domain: Any) -> None:
+        def destroy(handle: Any) -> None:
             try:
-                domain.destroy()
+                handle.destroy()
             except self.hosts.api.libvirtError:
-                if self._is_active(domain):
+                if self._is_active(handle):
                     raise
 
-        self.do(found, destroy)
+        self.do(domain, destroy)
 
-    def _is_active(self, domain: Any) -> bool:
+    def _is_active(self, handle: Any) -> bool:
         try:
-            return bool(domain.isActive())
+            return bool(handle.isActive())
         except self.hosts.api.libvirtError as error:
             # A domain without a definition is gone when its process ends.
             return error.get_error_code() != NO_DOMAIN

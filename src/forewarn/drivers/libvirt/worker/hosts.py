@@ -72,8 +72,8 @@ class Hosts:
         known = self._opened.get(host)
         if known is not None and self._is_alive(known):
             return known
-        self._opened[host] = found = self._open(host)
-        return found
+        self._opened[host] = connection = self._open(host)
+        return connection
 
     def drop(self, host: str) -> None:
         """Forget the connection to a host, so that the next use connects again."""
@@ -124,9 +124,9 @@ def within(seconds: float, work: Callable[[], T], *, name: str) -> T:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     try:
-        is_good, found = box.get(timeout=seconds)
+        is_good, result = box.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError from None
     if not is_good:
-        raise found
-    return found
+        raise result
+    return result

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 from .hosts import within
 from .orders import UnreachableError
 
-Found = tuple[dict[str, Any], list[tuple[dict[str, Any], bool]]]
+HostInventory = tuple[dict[str, Any], list[tuple[dict[str, Any], bool]]]
 """A host, and its VMs with whether each runs there."""
 
 HOSTS_AT_ONCE = 20
@@ -26,11 +26,11 @@ def discover(api: Any, uris: list[str], *, seconds: float) -> dict[str, Any]:
     """
     # A libvirt that hangs is waited for in its thread, which ends with the process.
     pool = ThreadPoolExecutor(HOSTS_AT_ONCE)
-    asked = [pool.submit(_asked, api, uri, seconds) for uri in uris]
-    return merged(uris, [each.result() for each in asked])
+    inventories = [pool.submit(_asked, api, uri, seconds) for uri in uris]
+    return merged(uris, [each.result() for each in inventories])
 
 
-def _asked(api: Any, uri: str, seconds: float) -> Found:
+def _asked(api: Any, uri: str, seconds: float) -> HostInventory:
     try:
         return within(seconds, lambda: _host(api, uri), name=uri)
     except TimeoutError:
@@ -39,12 +39,12 @@ def _asked(api: Any, uri: str, seconds: float) -> Found:
         raise UnreachableError(f"{uri}: {error}") from None
 
 
-def merged(uris: list[str], found: list[Found]) -> dict[str, Any]:
+def merged(uris: list[str], inventories: list[HostInventory]) -> dict[str, Any]:
     """Return the inventory of all hosts, sorted by name; raises UnreachableError."""
     hosts: dict[str, dict[str, Any]] = {}
     vms: dict[str, dict[str, Any]] = {}
     running: set[str] = set()
-    for uri, (host, domains) in zip(uris, found):
+    for uri, (host, domains) in zip(uris, inventories):
         if host["name"] in hosts:
             raise UnreachableError(
                 f"{uri}: another libvirt has the hostname {host['name']} too; each host "
@@ -69,18 +69,18 @@ def merged(uris: list[str], found: list[Found]) -> dict[str, Any]:
     }
 
 
-def _host(api: Any, uri: str) -> Found:
+def _host(api: Any, uri: str) -> HostInventory:
     conn = api.open(uri)
     try:
         _, mebibytes, vcpu = conn.getInfo()[:3]
         name = str(conn.getHostname())
         host = {"name": name, "vcpu": vcpu, "memory": mebibytes}
         fixed = _fixed_addresses(api, conn)
-        found: list[tuple[dict[str, Any], bool]] = []
+        vms: list[tuple[dict[str, Any], bool]] = []
         for domain in conn.listAllDomains(0):
             vm, is_active = _vm(api, domain, fixed)
-            found.append(({**vm, "host": name}, is_active))
-        return host, found
+            vms.append(({**vm, "host": name}, is_active))
+        return host, vms
     finally:
         conn.close()
 
@@ -93,11 +93,11 @@ def _vm(api: Any, domain: Any, fixed: dict[str, str]) -> tuple[dict[str, Any], b
         "vcpu": vcpu,
         "memory": kibibytes >> 10,
     }
-    found = addresses_in(domain.XMLDesc(0), fixed)
-    if not found and is_active:
-        found = _leased(api, domain)
-    if found:
-        vm["address"] = found[0] if len(found) == 1 else found
+    addresses = addresses_in(domain.XMLDesc(0), fixed)
+    if not addresses and is_active:
+        addresses = _leased(api, domain)
+    if addresses:
+        vm["address"] = addresses[0] if len(addresses) == 1 else addresses
     return vm, is_active
 
 
@@ -106,14 +106,14 @@ def addresses_in(xml: str, fixed: dict[str, str]) -> list[str]:
 
     `fixed` has the addresses that networks give to MAC addresses.
     """
-    found: set[str] = set()
+    addresses: set[str] = set()
     for interface in ET.fromstring(xml).findall("./devices/interface"):  # noqa: S314
-        found.update(
+        addresses.update(
             value
             for each in interface.findall("./filterref/parameter[@name='IP']")
             if (value := each.get("value"))
         )
-        found.update(
+        addresses.update(
             value
             for each in interface.findall("./ip")
             if (value := each.get("address"))
@@ -121,8 +121,8 @@ def addresses_in(xml: str, fixed: dict[str, str]) -> list[str]:
         mac = interface.find("./mac")
         address = "" if mac is None else mac.get("address", "").lower()
         if address in fixed:
-            found.add(fixed[address])
-    return sorted(found)
+            addresses.add(fixed[address])
+    return sorted(addresses)
 
 
 def hosts_in(xml: str) -> dict[str, str]:
@@ -135,14 +135,14 @@ def hosts_in(xml: str) -> dict[str, str]:
 
 
 def _fixed_addresses(api: Any, conn: Any) -> dict[str, str]:
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     try:
         for network in conn.listAllNetworks(0):
-            found.update(hosts_in(network.XMLDesc(0)))
+            addresses.update(hosts_in(network.XMLDesc(0)))
     except api.libvirtError:
         # A libvirt can have no driver for networks.
         return {}
-    return found
+    return addresses
 
 
 def _leased(api: Any, domain: Any) -> list[str]:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from . import deeds, inventory, probing
+from . import actions, inventory, probing
 from .domains import Domains
 from .hosts import Hosts, load_libvirt, run_events
 from .orders import (
@@ -35,36 +35,36 @@ STOP_SECONDS = 8.0
 grace of the driver, so that the exit status tells it."""
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Do what the arguments say, and return the exit status."""
     try:
         api = load_libvirt()
-        if words[1] == "check":
+        if arguments[1] == "check":
             return 0
-        if words[1] == "discover":
-            found = inventory.discover(api, words[3:], seconds=float(words[2]))
-            print(json.dumps(found))
+        if arguments[1] == "discover":
+            merged = inventory.discover(api, arguments[3:], seconds=float(arguments[2]))
+            print(json.dumps(merged))
             return 0
-        hosts = Hosts(api, settings_from(words[0]))
+        hosts = Hosts(api, settings_from(arguments[0]))
         run_events(api)
-        if words[1] == "serve":
+        if arguments[1] == "serve":
             Server(hosts, printer()).run(sys.stdin)
             return 0
-        return _do(hosts, words[1], words[2:])
+        return _do(hosts, arguments[1], arguments[2:])
     except WorkError as error:
-        print(error, file=sys.stderr if words[1] == "discover" else sys.stdout)
+        print(error, file=sys.stderr if arguments[1] == "discover" else sys.stdout)
         return UNKNOWN_STATUS
 
 
-def _do(hosts: Hosts, name: str, words: list[str]) -> int:
+def _do(hosts: Hosts, name: str, arguments: list[str]) -> int:
     stop = threading.Event()
     domains = Domains(hosts, stop, say=partial(print, flush=True))
     if name == "probe":
-        action, vm, host, to_host, mark = words
+        action, vm, host, to_host, mark = arguments
         order = Order(action, vm, host, to_host, -1, Mark(mark))
         return _until_stopped(lambda: probing.probe(domains, order), stop)
     order = order_from(json.load(sys.stdin))
-    return _until_stopped(lambda: deeds.carry_out(domains, order), stop)
+    return _until_stopped(lambda: actions.carry_out(domains, order), stop)
 
 
 def _until_stopped(
@@ -77,8 +77,8 @@ def _until_stopped(
     result: list[int] = []
 
     def run() -> None:
-        status, said = work()
-        for line in said:
+        status, lines = work()
+        for line in lines:
             print(line, flush=True)
         result.append(status)
 

@@ -15,8 +15,8 @@ from .domains import (
     MIGRATABLE,
     SECURE,
     UNDEFINE_ALL,
+    Domain,
     Domains,
-    Found,
 )
 from .orders import (
     ASKED,
@@ -41,11 +41,11 @@ COMPLETED_JOB = 1
 """VIR_DOMAIN_JOB_STATS_COMPLETED."""
 
 JOB_SECONDS = 0.5
-"""Seconds between two looks at a migration."""
+"""Seconds between two checks of a migration."""
 
 SETTLE_SECONDS = 600.0
-"""Seconds in which the outcome of a migration is looked for whose connection was lost: the
-hosts go on without it. After that time, the outcome is unknown."""
+"""Maximum seconds in which the outcome of a migration is determined after its connection was
+lost: the hosts continue without it. After that time, the outcome is unknown."""
 
 LIVE_MIGRATION, POST_COPY, CONVERGE = "live-migrate", "post-copy", "auto-converge"
 
@@ -53,16 +53,16 @@ LIVE_MIGRATION, POST_COPY, CONVERGE = "live-migrate", "post-copy", "auto-converg
 # Traces of an earlier call
 
 
-def marked(domains: Domains, order: Order) -> tuple[Found, Mark | None]:
+def marked(domains: Domains, order: Order) -> tuple[Domain, Mark | None]:
     """Return the domain on the VM's host and the last mark at it; raises WorkError.
 
     A VM that runs has its disks, so the note of an unfinished reimage is removed: an
     operator has made them by hand.
     """
-    found = domains.need(order.vm, order.host)
-    if found.is_active:
-        disks.forget(domains, found)
-    return found, domains.read_mark(found)
+    domain = domains.need(order.vm, order.host)
+    if domain.is_active:
+        disks.forget(domains, domain)
+    return domain, domains.read_mark(domain)
 
 
 def is_ours(order: Order, before: Mark | None) -> bool:
@@ -70,7 +70,7 @@ def is_ours(order: Order, before: Mark | None) -> bool:
     return before is not None and before.operation == order.mark.operation
 
 
-def stays_off(order: Order, found: Found, before: Mark | None) -> bool:
+def stays_off(order: Order, domain: Domain, before: Mark | None) -> bool:
     """Return whether the VM is off, and is not to be started.
 
     It is started if the last mark says that a call stopped it: one of this operation, or
@@ -78,14 +78,14 @@ def stays_off(order: Order, found: Found, before: Mark | None) -> bool:
     libvirt forgets when it is restarted, as with its host, whether a guest was shut down
     from inside. A half that starts VMs therefore starts only those that a call stopped.
     """
-    if found.is_active or found.reason == states.OFF_SAVED:
+    if domain.is_active or domain.reason == states.OFF_SAVED:
         return False
     if before is not None and (
         before.has_stopped_guest or (before.stop and is_ours(order, before))
     ):
         return False
     is_half = order.action in {"start", "resume"}
-    return found.is_off or (is_half and not found.seen.is_known)
+    return domain.is_off or (is_half and not domain.guest.is_known)
 
 
 def off_text(order: Order) -> list[str]:
@@ -93,12 +93,12 @@ def off_text(order: Order) -> list[str]:
     return [f"{order.vm} did not run before, and stays so"]
 
 
-def remove(domains: Domains, found: Found) -> None:
+def remove(domains: Domains, domain: Domain) -> None:
     """End a domain and remove its definition; its disks stay."""
-    was_persistent = domains.is_persistent(found)
-    domains.end(found)
+    was_persistent = domains.is_persistent(domain)
+    domains.end(domain)
     if was_persistent:
-        domains.do(found, lambda domain: domain.undefineFlags(UNDEFINE_ALL))
+        domains.do(domain, lambda handle: handle.undefineFlags(UNDEFINE_ALL))
 
 
 # With memory
@@ -106,15 +106,15 @@ def remove(domains: Domains, found: Found) -> None:
 
 def live_migrate(domains: Domains, order: Order) -> list[str]:
     """Move a VM by libvirt's peer-to-peer migration."""
-    found = domains.find(order.vm, order.host)
-    if found is None or found.seen.presence == states.ELSEWHERE:
+    domain = domains.find(order.vm, order.host)
+    if domain is None or domain.guest.presence == states.ELSEWHERE:
         return _moved_before(domains, order)
-    is_running = found.is_active
-    if not is_running and not found.is_off:
-        raise WorkError(f"{order.vm} does not run on {order.host}: {found.seen.text}")
-    domains.write_mark(found, order.mark)
+    is_running = domain.is_active
+    if not is_running and not domain.is_off:
+        raise WorkError(f"{order.vm} does not run on {order.host}: {domain.guest.text}")
+    domains.write_mark(domain, order.mark)
     try:
-        _migrate(domains, order, found, is_running=is_running)
+        _migrate(domains, order, domain, is_running=is_running)
     except UnreachableError as error:
         _settle(domains, order, error)
     arrived = domains.need(order.vm, order.to_host)
@@ -125,20 +125,22 @@ def live_migrate(domains: Domains, order: Order) -> list[str]:
 
 def _moved_before(domains: Domains, order: Order) -> list[str]:
     """Return the output of a VM that an earlier call moved; raises NoDomainError."""
-    found = domains.find(order.vm, order.to_host)
-    if found is None or found.seen.presence != states.HERE:
+    domain = domains.find(order.vm, order.to_host)
+    if domain is None or domain.guest.presence != states.HERE:
         # The error says that the domain is not where it should be.
         domains.need(order.vm, order.host)
         raise NoDomainError(f"{order.vm} runs neither on {order.host} nor elsewhere")
-    domains.write_mark(found, replace(order.mark, state=DONE))
+    domains.write_mark(domain, replace(order.mark, state=DONE))
     return [f"vm-host: {order.to_host}"]
 
 
-def _migrate(domains: Domains, order: Order, found: Found, *, is_running: bool) -> None:
+def _migrate(
+    domains: Domains, order: Order, domain: Domain, *, is_running: bool
+) -> None:
     """Migrate, and call it off after SIGTERM; raises WorkError."""
     settings = domains.hosts.settings
     flags = PEER2PEER
-    if domains.is_persistent(found):
+    if domains.is_persistent(domain):
         flags |= PERSIST_DEST | UNDEFINE_SOURCE
     flags |= MIGRATE_LIVE if is_running else OFFLINE
     if is_running and settings.migration == CONVERGE:
@@ -153,20 +155,20 @@ def _migrate(domains: Domains, order: Order, found: Found, *, is_running: bool) 
 
     def run() -> None:
         try:
-            domains.do(found, lambda domain: domain.migrateToURI3(uri, params, flags))
+            domains.do(domain, lambda handle: handle.migrateToURI3(uri, params, flags))
             ended.put(None)
         except WorkError as error:
             ended.put(error)
 
     threading.Thread(target=run, name="migrate", daemon=True).start()
-    failure = _until_ended(domains, found, ended, is_postcopy=bool(flags & POSTCOPY))
+    failure = _until_ended(domains, domain, ended, is_postcopy=bool(flags & POSTCOPY))
     if failure is not None:
         raise failure
 
 
 def _until_ended(
     domains: Domains,
-    found: Found,
+    domain: Domain,
     ended: queue.SimpleQueue[WorkError | None],
     *,
     is_postcopy: bool,
@@ -181,18 +183,18 @@ def _until_ended(
         try:
             if domains.stop.is_set() and not is_aborted:
                 is_aborted = True
-                domains.do(found, lambda domain: domain.abortJob())
-            elif is_postcopy and not is_switched and _has_copied_once(domains, found):
+                domains.do(domain, lambda handle: handle.abortJob())
+            elif is_postcopy and not is_switched and _has_copied_once(domains, domain):
                 is_switched = True
-                domains.do(found, lambda domain: domain.migrateStartPostCopy(0))
+                domains.do(domain, lambda handle: handle.migrateStartPostCopy(0))
         except WorkError:
             # The job ends at this moment, or the connection does.
             continue
 
 
-def _has_copied_once(domains: Domains, found: Found) -> bool:
+def _has_copied_once(domains: Domains, domain: Domain) -> bool:
     """Return whether all memory has been copied once, so that little is left."""
-    stats = domains.do(found, lambda domain: domain.jobStats(0))
+    stats = domains.do(domain, lambda handle: handle.jobStats(0))
     return int(stats.get("memory_iteration", 0)) > 1
 
 
@@ -216,14 +218,14 @@ def state_of_move(domains: Domains, order: Order) -> int:
     """Return the exit status of a probe: where a VM is that was to move."""
     try:
         there = domains.find(order.vm, order.to_host)
-        if there is not None and there.seen.presence == states.HERE:
+        if there is not None and there.guest.presence == states.HERE:
             return DONE_STATUS
         here = domains.find(order.vm, order.host)
         if here is None:
             return _state_at_end(order, there)
         if _has_job(domains, here):
             return STILL_RUNNING_STATUS
-        if here.seen.presence == states.HERE:
+        if here.guest.presence == states.HERE:
             return RUNS_STATUS
         # The definition of a VM that is redeployed is on both hosts for a moment.
         if order.action == "redeploy" and not here.is_active:
@@ -233,7 +235,7 @@ def state_of_move(domains: Domains, order: Order) -> int:
     return UNKNOWN_STATUS
 
 
-def _state_at_end(order: Order, there: Found | None) -> int:
+def _state_at_end(order: Order, there: Domain | None) -> int:
     """Return the status for a VM that its host does not have any more."""
     if there is None or there.is_active:
         return UNKNOWN_STATUS
@@ -241,16 +243,16 @@ def _state_at_end(order: Order, there: Found | None) -> int:
     return DOWN_STATUS if order.action == "redeploy" else DONE_STATUS
 
 
-def _has_job(domains: Domains, found: Found) -> bool:
-    return found.is_active and bool(
-        domains.do(found, lambda domain: domain.jobInfo()[0])
+def _has_job(domains: Domains, domain: Domain) -> bool:
+    return domain.is_active and bool(
+        domains.do(domain, lambda handle: handle.jobInfo()[0])
     )
 
 
-def _paused(domains: Domains, arrived: Found) -> list[str]:
+def _paused(domains: Domains, arrived: Domain) -> list[str]:
     """Return the line with the time that the guest stood still, as QEMU measured it."""
     try:
-        stats = domains.do(arrived, lambda domain: domain.jobStats(COMPLETED_JOB))
+        stats = domains.do(arrived, lambda handle: handle.jobStats(COMPLETED_JOB))
     except WorkError:
         return []
     return [f"paused: {stats['downtime']}ms"] if "downtime" in stats else []
@@ -265,34 +267,34 @@ def redeploy(domains: Domains, order: Order) -> list[str]:
     Its definition is on the other host before anything is stopped, so a crash at any line
     loses no VM. The mark moves with it, and says whether the VM is to be started.
     """
-    found = domains.find(order.vm, order.host)
-    if found is None:
+    domain = domains.find(order.vm, order.host)
+    if domain is None:
         return _start_there(domains, order)
-    if found.reason == states.OFF_SAVED and not found.is_active:
+    if domain.reason == states.OFF_SAVED and not domain.is_active:
         raise WorkError(f"{order.vm} has saved memory on {order.host}: start it first")
-    was_persistent = domains.is_persistent(found)
-    stop = "" if stays_off(order, found, domains.read_mark(found)) else ASKED
-    domains.write_mark(found, replace(order.mark, stop=stop))
-    if not found.is_active:
-        disks.finish(domains, found)
+    was_persistent = domains.is_persistent(domain)
+    stop = "" if stays_off(order, domain, domains.read_mark(domain)) else ASKED
+    domains.write_mark(domain, replace(order.mark, stop=stop))
+    if not domain.is_active:
+        disks.finish(domains, domain)
     flags = SECURE | MIGRATABLE | (INACTIVE if was_persistent else 0)
-    xml = domains.do(found, lambda domain: domain.XMLDesc(flags))
+    xml = domains.do(domain, lambda handle: handle.XMLDesc(flags))
     domains.ask(order.to_host, lambda conn: conn.defineXML(xml))
-    if found.is_active:
-        domains.shut_down(found, seconds=domains.hosts.settings.shutdown)
+    if domain.is_active:
+        domains.shut_down(domain, seconds=domains.hosts.settings.shutdown)
     remove_if_there(domains, order.vm, order.host)
-    said = _start_there(domains, order)
+    lines = _start_there(domains, order)
     if not was_persistent:
         there = domains.need(order.vm, order.to_host)
-        domains.do(there, lambda domain: domain.undefineFlags(KEEP_NVRAM))
-    return said
+        domains.do(there, lambda handle: handle.undefineFlags(KEEP_NVRAM))
+    return lines
 
 
 def remove_if_there(domains: Domains, vm: str, host: str) -> None:
     """Remove a domain, unless it went with its process."""
-    found = domains.find(vm, host)
-    if found is not None:
-        remove(domains, found)
+    domain = domains.find(vm, host)
+    if domain is not None:
+        remove(domains, domain)
 
 
 def _start_there(domains: Domains, order: Order) -> list[str]:
@@ -305,6 +307,6 @@ def _start_there(domains: Domains, order: Order) -> list[str]:
             "from this operation"
         )
     if not there.is_active and mark is not None and mark.stop:
-        domains.do(there, lambda domain: domain.create())
+        domains.do(there, lambda handle: handle.create())
     domains.write_mark(there, replace(order.mark, state=DONE))
     return [f"vm-host: {order.to_host}"]

@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from . import abilities, states
-from .domains import Domains, Found
+from .domains import Domain, Domains
 from .hosts import Hosts, within
 from .orders import UnreachableError, WorkError
-from .states import Memory, Seen
+from .states import GuestState, Memory
 
 EVENT_LIFECYCLE = 0
 """VIR_DOMAIN_EVENT_ID_LIFECYCLE."""
@@ -29,7 +29,7 @@ AGAIN_SECONDS = 1.0
 """Seconds until a host that cannot be reached is tried again, at first. Each failure
 doubles it."""
 AGAIN_SECONDS_MAX = 30.0
-"""Maximum seconds until then: a host that was restarted is seen soon enough."""
+"""Maximum seconds until then, so that a host that was restarted is noticed soon."""
 
 ITEMS_MAX = 1_000
 """Maximum questions and events that wait for a host before a question gets no answer: the
@@ -63,7 +63,7 @@ class HostThread:
         """Connect to nothing yet; `say` gets each line, from any thread."""
         self.host = host
         self._hosts = hosts
-        self._say = say
+        self._send = say
         self._over = threading.Event()
         self._domains = Domains(hosts, self._over)
         self._items: queue.Queue[dict[str, Any] | Event] = queue.Queue()
@@ -127,30 +127,30 @@ class HostThread:
     def _begin(self, conn: Any) -> None:
         api = self._hosts.api
         try:
-            conn.domainEventRegisterAny(None, EVENT_LIFECYCLE, self._hear, None)
-            found: dict[str, Seen] = {}
+            conn.domainEventRegisterAny(None, EVENT_LIFECYCLE, self._on_event, None)
+            states_by_vm: dict[str, GuestState] = {}
             for domain in conn.listAllDomains(0):
                 try:
                     state, reason = domain.state()[:2]
                 except api.libvirtError:
                     # It has ended meanwhile, and its event comes.
                     continue
-                found[domain.name()] = states.seen_in(state, reason)
+                states_by_vm[domain.name()] = states.guest_state(state, reason)
         except api.libvirtError as error:
             raise self._hosts.failure(self.host, error) from None
-        for vm, seen in self._memory.list(found).items():
-            self._tell(vm, seen)
+        for vm, guest in self._memory.list(states_by_vm).items():
+            self._report(vm, guest)
 
-    def _hear(
+    def _on_event(
         self, conn: Any, domain: Any, event: int, detail: int, opaque: Any
     ) -> None:
         del conn, opaque
         self._items.put(Event(str(domain.name()), event, detail))
 
     def _note(self, event: Event) -> None:
-        news = self._memory.hear(event.vm, event.event, event.detail)
+        news = self._memory.observe(event.vm, event.event, event.detail)
         if news is not None:
-            self._tell(event.vm, news)
+            self._report(event.vm, news)
 
     def _serve(self) -> None:
         """Answer questions until the connection is lost; raises WorkError then."""
@@ -164,20 +164,20 @@ class HostThread:
                 self._note(question)
                 continue
             try:
-                found = self._within(partial(self._found, question))
+                lines = self._within(partial(self._found, question))
             except (WorkError, TimeoutError) as error:
                 self._answer_nothing(question, str(error) or f"{self.host} hangs")
                 if isinstance(error, (UnreachableError, TimeoutError)):
                     raise
                 continue
-            self._say({"id": question["id"], "host": self.host, "found": found})
+            self._send({"id": question["id"], "host": self.host, "found": lines})
 
     def _within(self, work: Callable[[], T]) -> T:
         """Return the result of calls to the host; raises TimeoutError if it hangs."""
         self._busy_since = time.monotonic()
-        found = within(CALL_SECONDS, work, name=self.host)
+        result = within(CALL_SECONDS, work, name=self.host)
         self._busy_since = 0.0
-        return found
+        return result
 
     def _check(self) -> None:
         conn = self._hosts.get(self.host)
@@ -199,11 +199,11 @@ class HostThread:
         vms = question["vms"] if places is None else places.get(self.host, [])
         for vm in vms:
             try:
-                found = self._domains.find(vm, self.host)
-                if found is not None:
-                    lines.append(self._line(vm, found, with_mark=question["marks"]))
-                if found is not None and places is not None:
-                    lines[-1]["cannot"] = abilities.limits_of(self._domains, found)
+                domain = self._domains.find(vm, self.host)
+                if domain is not None:
+                    lines.append(self._line(vm, domain, with_mark=question["marks"]))
+                if domain is not None and places is not None:
+                    lines[-1]["cannot"] = abilities.limits_of(self._domains, domain)
             except UnreachableError:
                 raise
             except WorkError:
@@ -211,10 +211,10 @@ class HostThread:
                 lines.append({"vm": vm, "presence": "unknown"})
         return lines
 
-    def _line(self, vm: str, found: Found, *, with_mark: bool) -> dict[str, Any]:
-        line: dict[str, Any] = {"vm": vm, "presence": found.seen.presence}
+    def _line(self, vm: str, domain: Domain, *, with_mark: bool) -> dict[str, Any]:
+        line: dict[str, Any] = {"vm": vm, "presence": domain.guest.presence}
         if with_mark:
-            mark = self._domains.read_mark(found)
+            mark = self._domains.read_mark(domain)
             line["mark"] = None if mark is None else mark.text
             if mark is not None:
                 line["state"] = mark.state
@@ -232,16 +232,16 @@ class HostThread:
                 self._answer_nothing(question, text)
 
     def _answer_nothing(self, question: dict[str, Any], text: str) -> None:
-        self._say({"id": question["id"], "host": self.host, "error": text})
+        self._send({"id": question["id"], "host": self.host, "error": text})
 
-    def _tell(self, vm: str, seen: Seen) -> None:
-        line = {"vm": vm, "running": seen.presence == states.HERE, "host": self.host}
-        if seen.presence != states.HERE:
-            line["cause"] = "shut-down" if seen.presence == states.OFF else "failed"
-            line["text"] = f"libvirt: {seen.text}"
-        self._say({"seen": line})
+    def _report(self, vm: str, state: GuestState) -> None:
+        line = {"vm": vm, "running": state.presence == states.HERE, "host": self.host}
+        if state.presence != states.HERE:
+            line["cause"] = "shut-down" if state.presence == states.OFF else "failed"
+            line["text"] = f"libvirt: {state.text}"
+        self._send({"seen": line})
 
     def _tell_connection(self, trouble: str) -> None:
         if trouble != self._told:
             self._told = trouble
-            self._say({"connection": self.host, "trouble": trouble})
+            self._send({"connection": self.host, "trouble": trouble})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.drivers.libvirt.worker import deeds, moving
+from forewarn.drivers.libvirt.worker import actions, moving
 from forewarn.drivers.libvirt.worker.disks import NAMESPACE, PREFIX
 from forewarn.drivers.libvirt.worker.orders import (
     ASKED,
@@ -60,7 +60,7 @@ def test_freeze_that_is_stopped_resumes_the_guest(living: Living) -> None:
 def test_guest_is_resumed_although_the_connection_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deeds, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(actions, "AGAIN_SECONDS", 0.02)
     living = Living(tmp_path, freeze=0.3)
     living.libvirts.start("web_0", "h1")
     result: list[int] = []
@@ -76,7 +76,7 @@ def test_guest_is_resumed_although_the_connection_was_lost(
 def test_host_that_is_away_fails_the_call_and_says_so(
     living: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deeds, "RESUME_SECONDS", 0.0)
+    monkeypatch.setattr(actions, "RESUME_SECONDS", 0.0)
     living.libvirts.fault("h1", "down")
     status, said = living.do("freeze")
     assert status == UNKNOWN_STATUS

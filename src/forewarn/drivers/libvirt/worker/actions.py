@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from . import disks, moving, states
-from .domains import Domains, Found
+from .domains import Domain, Domains
 from .orders import (
     ASKED,
     DONE,
@@ -43,10 +43,10 @@ EVENT_REBOOT = 1
 def carry_out(domains: Domains, order: Order) -> tuple[int, list[str]]:
     """Do the work; return the exit status and the lines of the output."""
     try:
-        return DONE_STATUS, DEEDS[order.action](domains, order)
+        return DONE_STATUS, ACTIONS[order.action](domains, order)
     except WorkError as error:
-        status, said = _state_after_failure(domains, order)
-        return status, [str(error), *said]
+        status, lines = _state_after_failure(domains, order)
+        return status, [str(error), *lines]
 
 
 def _state_after_failure(domains: Domains, order: Order) -> tuple[int, list[str]]:
@@ -54,25 +54,25 @@ def _state_after_failure(domains: Domains, order: Order) -> tuple[int, list[str]
     status = UNKNOWN_STATUS
     for host in filter(None, (order.to_host, order.host)):
         try:
-            found = domains.find(order.vm, host)
-            if found is None or found.seen.presence == states.ELSEWHERE:
+            domain = domains.find(order.vm, host)
+            if domain is None or domain.guest.presence == states.ELSEWHERE:
                 continue
-            mark = domains.read_mark(found)
+            mark = domains.read_mark(domain)
             if mark is not None and mark.text == order.mark.text:
-                is_stopped = mark.stop and not found.is_active
+                is_stopped = mark.stop and not domain.is_active
                 stop = STOPPED if is_stopped else mark.stop
-                domains.write_mark(found, replace(mark, state=FAILED, stop=stop))
+                domains.write_mark(domain, replace(mark, state=FAILED, stop=stop))
         except WorkError:
             # The VM can run there.
             return UNKNOWN_STATUS, []
-        if found.seen.presence == states.HERE:
+        if domain.guest.presence == states.HERE:
             return RUNS_STATUS, [f"vm-host: {host}"]
         status = DOWN_STATUS
     return status, []
 
 
-def _done(domains: Domains, order: Order, found: Found) -> None:
-    domains.write_mark(found, replace(order.mark, state=DONE))
+def _done(domains: Domains, order: Order, domain: Domain) -> None:
+    domains.write_mark(domain, replace(order.mark, state=DONE))
 
 
 # Actions that keep the memory
@@ -89,46 +89,46 @@ def _freeze(domains: Domains, order: Order) -> list[str]:
     if order.seconds >= 0:
         # The VM was announced at most this duration.
         seconds = min(seconds, order.seconds)
-    found, before = moving.marked(domains, order)
-    if not found.is_active:
+    domain, before = moving.marked(domains, order)
+    if not domain.is_active:
         return moving.off_text(order)
-    _refuse_paused(order, found, before)
-    domains.write_mark(found, order.mark)
+    _refuse_paused(order, domain, before)
+    domains.write_mark(domain, order.mark)
     began = time.monotonic()
     try:
-        domains.do(found, lambda domain: domain.suspend())
+        domains.do(domain, lambda handle: handle.suspend())
         domains.stop.wait(seconds)
     finally:
-        found = _resume_surely(domains, order)
+        domain = _resume_surely(domains, order)
     paused = time.monotonic() - began
-    if not found.is_active:
-        raise WorkError(f"{order.vm} has ended during the freeze: {found.seen.text}")
+    if not domain.is_active:
+        raise WorkError(f"{order.vm} has ended during the freeze: {domain.guest.text}")
     if domains.stop.is_set():
         raise WorkError("the freeze was stopped early")
-    _done(domains, order, found)
+    _done(domains, order, domain)
     return [f"paused: {round(paused * 1000)}ms"]
 
 
-def _refuse_paused(order: Order, found: Found, before: Mark | None) -> None:
+def _refuse_paused(order: Order, domain: Domain, before: Mark | None) -> None:
     """Raise WorkError if another than this operation has paused the guest."""
-    is_paused = found.state == states.PAUSED_STATE
+    is_paused = domain.state == states.PAUSED_STATE
     if (
         is_paused
-        and found.reason == states.USER_PAUSED
+        and domain.reason == states.USER_PAUSED
         and not moving.is_ours(order, before)
     ):
         raise WorkError(f"{order.vm} is paused already, by hand")
 
 
-def _resume_surely(domains: Domains, order: Order) -> Found:
+def _resume_surely(domains: Domains, order: Order) -> Domain:
     """Resume a guest, even if the connection is lost meanwhile; return its domain."""
     deadline = time.monotonic() + RESUME_SECONDS
     while True:
         try:
-            found = domains.need(order.vm, order.host)
-            if found.state == states.PAUSED_STATE:
-                domains.do(found, lambda domain: domain.resume())
-            return found
+            domain = domains.need(order.vm, order.host)
+            if domain.state == states.PAUSED_STATE:
+                domains.do(domain, lambda handle: handle.resume())
+            return domain
         except UnreachableError:
             if time.monotonic() > deadline:
                 raise
@@ -139,28 +139,28 @@ def _pause(domains: Domains, order: Order) -> list[str]:
     """Save the memory of a guest, or pause it.
 
     A crash leaves a mark that says that this call may have stopped it, so the other half
-    and a repeated call go on from either state.
+    and a repeated call continue from either state.
     """
-    found, before = moving.marked(domains, order)
-    if found.reason == states.OFF_SAVED and not found.is_active:
+    domain, before = moving.marked(domains, order)
+    if domain.reason == states.OFF_SAVED and not domain.is_active:
         return []
-    if not found.is_active:
+    if not domain.is_active:
         return moving.off_text(order)
-    if moving.is_ours(order, before) and found.state == states.PAUSED_STATE:
+    if moving.is_ours(order, before) and domain.state == states.PAUSED_STATE:
         return []
-    _refuse_paused(order, found, before)
+    _refuse_paused(order, domain, before)
     stopping = replace(order.mark, stop=ASKED)
-    domains.write_mark(found, stopping)
+    domains.write_mark(domain, stopping)
     if domains.hosts.settings.pause == "suspend":
-        domains.do(found, lambda domain: domain.suspend())
-    elif domains.is_persistent(found):
-        domains.do(found, lambda domain: domain.managedSave(0))
+        domains.do(domain, lambda handle: handle.suspend())
+    elif domains.is_persistent(domain):
+        domains.do(domain, lambda handle: handle.managedSave(0))
     else:
         raise WorkError(
             f"{order.vm} has no persistent domain, so its memory cannot be saved: define "
             'it, or set driver.libvirt.pause = "suspend"'
         )
-    domains.write_mark(found, replace(stopping, state=DONE))
+    domains.write_mark(domain, replace(stopping, state=DONE))
     return []
 
 
@@ -169,16 +169,16 @@ def _resume(domains: Domains, order: Order) -> list[str]:
 
     A crash before its end leaves a mark with `stop`: a repeated call starts it.
     """
-    found, before = moving.marked(domains, order)
-    if moving.stays_off(order, found, before):
+    domain, before = moving.marked(domains, order)
+    if moving.stays_off(order, domain, before):
         return moving.off_text(order)
-    if not found.is_active:
-        _started(domains, order, found)
+    if not domain.is_active:
+        _started(domains, order, domain)
         return []
-    domains.write_mark(found, replace(order.mark, stop=ASKED))
-    if found.state == states.PAUSED_STATE:
-        domains.do(found, lambda domain: domain.resume())
-    _done(domains, order, found)
+    domains.write_mark(domain, replace(order.mark, stop=ASKED))
+    if domain.state == states.PAUSED_STATE:
+        domains.do(domain, lambda handle: handle.resume())
+    _done(domains, order, domain)
     return []
 
 
@@ -191,75 +191,75 @@ def _reboot(domains: Domains, order: Order) -> list[str]:
     A crash in between leaves it off with a mark that says that a call stopped it. The next
     reboot, redeployment or start of any operation starts it.
     """
-    found, before = moving.marked(domains, order)
-    if moving.stays_off(order, found, before):
+    domain, before = moving.marked(domains, order)
+    if moving.stays_off(order, domain, before):
         return moving.off_text(order)
-    if not domains.is_persistent(found):
-        return _reset(domains, order, found)
-    said = _stopped(domains, order, found)
-    _started(domains, order, found)
-    return said
+    if not domains.is_persistent(domain):
+        return _reset(domains, order, domain)
+    lines = _stopped(domains, order, domain)
+    _started(domains, order, domain)
+    return lines
 
 
-def _stopped(domains: Domains, order: Order, found: Found) -> list[str]:
+def _stopped(domains: Domains, order: Order, domain: Domain) -> list[str]:
     """Stop a guest that is to be started again; return the output."""
-    if not found.is_active:
+    if not domain.is_active:
         return []
-    domains.write_mark(found, replace(order.mark, stop=ASKED))
-    return _stop_guest(domains, order, found)
+    domains.write_mark(domain, replace(order.mark, stop=ASKED))
+    return _stop_guest(domains, order, domain)
 
 
-def _started(domains: Domains, order: Order, found: Found) -> None:
-    """Start a guest that does not run. With saved memory, it goes on where it was."""
-    domains.write_mark(found, replace(order.mark, stop=STOPPED))
-    disks.finish(domains, found)
-    domains.do(found, lambda domain: domain.create())
-    _done(domains, order, found)
+def _started(domains: Domains, order: Order, domain: Domain) -> None:
+    """Start a guest that does not run. With saved memory, it continues where it was."""
+    domains.write_mark(domain, replace(order.mark, stop=STOPPED))
+    disks.finish(domains, domain)
+    domains.do(domain, lambda handle: handle.create())
+    _done(domains, order, domain)
 
 
-def _stop_guest(domains: Domains, order: Order, found: Found) -> list[str]:
+def _stop_guest(domains: Domains, order: Order, domain: Domain) -> list[str]:
     seconds = domains.hosts.settings.shutdown
-    if domains.shut_down(found, seconds=seconds) or not seconds:
+    if domains.shut_down(domain, seconds=seconds) or not seconds:
         return []
     return [f"{order.vm} did not shut down in time, and was ended"]
 
 
-def _reset(domains: Domains, order: Order, found: Found) -> list[str]:
+def _reset(domains: Domains, order: Order, domain: Domain) -> list[str]:
     """Restart a guest in its process, because its domain ends with that."""
     seconds = domains.hosts.settings.shutdown
-    domains.write_mark(found, order.mark)
+    domains.write_mark(domain, order.mark)
     has_restarted = False
     if seconds > 0:
-        has_restarted = _asked_to_restart(domains, found, seconds=seconds)
+        has_restarted = _asked_to_restart(domains, domain, seconds=seconds)
     if not has_restarted:
-        domains.do(found, lambda domain: domain.reset(0))
-    _done(domains, order, found)
+        domains.do(domain, lambda handle: handle.reset(0))
+    _done(domains, order, domain)
     if seconds > 0 and not has_restarted:
         return [f"{order.vm} did not restart in time, and was reset"]
     return []
 
 
-def _asked_to_restart(domains: Domains, found: Found, *, seconds: float) -> bool:
+def _asked_to_restart(domains: Domains, domain: Domain, *, seconds: float) -> bool:
     """Ask a guest to restart; return whether it did in time."""
     heard: list[bool] = []
 
-    def hear(*_: object) -> None:
+    def on_reboot(*_: object) -> None:
         heard.append(True)
 
     def ask(conn: object) -> int:
         del conn
-        connection = found.domain.connect()
+        connection = domain.handle.connect()
         number = connection.domainEventRegisterAny(
-            found.domain, EVENT_REBOOT, hear, None
+            domain.handle, EVENT_REBOOT, on_reboot, None
         )
-        found.domain.reboot(0)
+        domain.handle.reboot(0)
         return int(number)
 
-    number = domains.ask(found.host, ask)
+    number = domains.ask(domain.host, ask)
     deadline = time.monotonic() + seconds
     while not heard and time.monotonic() < deadline and not domains.stop.is_set():
         domains.stop.wait(AGAIN_SECONDS / 10)
-    domains.ask(found.host, lambda conn: conn.domainEventDeregisterAny(number))
+    domains.ask(domain.host, lambda conn: conn.domainEventDeregisterAny(number))
     return bool(heard)
 
 
@@ -269,43 +269,43 @@ def _stop(domains: Domains, order: Order) -> list[str]:
     A crash leaves a mark that says that this call may have stopped it, so `_start` starts
     it whether it shut down or was ended.
     """
-    found, before = moving.marked(domains, order)
-    if not found.is_active:
-        if moving.stays_off(order, found, before):
+    domain, before = moving.marked(domains, order)
+    if not domain.is_active:
+        if moving.stays_off(order, domain, before):
             return moving.off_text(order)
         return []
-    if not domains.is_persistent(found):
+    if not domains.is_persistent(domain):
         raise WorkError(
             f"{order.vm} has no persistent domain, so it could not be started again"
         )
     # A later call that finds the guest off then knows that it starts it again.
     stopping = replace(order.mark, stop=ASKED)
-    domains.write_mark(found, stopping)
-    said = _stop_guest(domains, order, found)
-    domains.write_mark(found, replace(stopping, state=DONE))
-    return said
+    domains.write_mark(domain, stopping)
+    lines = _stop_guest(domains, order, domain)
+    domains.write_mark(domain, replace(stopping, state=DONE))
+    return lines
 
 
 def _start(domains: Domains, order: Order) -> list[str]:
     """Start a guest that the other half has stopped; one that its user shut down stays off."""
-    found, before = moving.marked(domains, order)
-    if not found.is_active:
-        if moving.stays_off(order, found, before):
+    domain, before = moving.marked(domains, order)
+    if not domain.is_active:
+        if moving.stays_off(order, domain, before):
             return moving.off_text(order)
-        _started(domains, order, found)
+        _started(domains, order, domain)
     else:
-        _done(domains, order, found)
+        _done(domains, order, domain)
     return [f"vm-host: {order.host}"]
 
 
 def _delete(domains: Domains, order: Order) -> list[str]:
     """End a domain and remove its definition; a repeated call finds nothing to do."""
     try:
-        found, _ = moving.marked(domains, order)
+        domain, _ = moving.marked(domains, order)
     except NoDomainError:
         return []
-    domains.write_mark(found, order.mark)
-    moving.remove(domains, found)
+    domains.write_mark(domain, order.mark)
+    moving.remove(domains, domain)
     return []
 
 
@@ -313,24 +313,24 @@ def _reimage(domains: Domains, order: Order) -> list[str]:
     """Replace the disks of a VM and start it.
 
     After a crash, the mark says whether the VM is to be started, and the note of `disks`
-    which disks may be missing. A later call of any operation goes on from them.
+    names the disks that may be missing. A later call of any operation continues from there.
     """
-    found, before = moving.marked(domains, order)
-    if not domains.is_persistent(found):
+    domain, before = moving.marked(domains, order)
+    if not domains.is_persistent(domain):
         raise WorkError(f"{order.vm} has no persistent domain, so it would be lost")
-    images = disks.images_of(domains, found)
-    stays_off = moving.stays_off(order, found, before)
-    domains.write_mark(found, replace(order.mark, stop="" if stays_off else ASKED))
-    said = _stopped(domains, order, found)
-    disks.recreate(domains, found, images)
+    images = disks.images_of(domains, domain)
+    stays_off = moving.stays_off(order, domain, before)
+    domains.write_mark(domain, replace(order.mark, stop="" if stays_off else ASKED))
+    lines = _stopped(domains, order, domain)
+    disks.recreate(domains, domain, images)
     if stays_off:
-        _done(domains, order, found)
+        _done(domains, order, domain)
     else:
-        _started(domains, order, found)
-    return said
+        _started(domains, order, domain)
+    return lines
 
 
-DEEDS: dict[str, Callable[[Domains, Order], list[str]]] = {
+ACTIONS: dict[str, Callable[[Domains, Order], list[str]]] = {
     "freeze": _freeze,
     "live-migrate": moving.live_migrate,
     "reboot": _reboot,
