@@ -229,7 +229,7 @@ that asks each two seconds is at most this late."""
 
 SHARED_ANSWERS_MAX = 100
 """Maximum answers that are kept to be given again: one for each console at the same time.
-The oldest are forgotten, such as those for times that nobody else asks for."""
+The oldest are forgotten, such as those for a time that only one caller asks for."""
 
 CAMPAIGN_MEMORIES_MAX = 3
 """Maximum large campaigns whose hosts are kept between reads, some 40 MB each for 100,000

@@ -48,6 +48,10 @@ FleetOverviewShape = shape(
     vms=(int, "VMs on hosts, with places that are reserved for them."),
     counts=(dict[str, int], _COUNTS),
     clusters=list_of(OverviewClusterShape),
+    at_least=(
+        bool,
+        "Whether more hosts are in work or failed: very many are not counted as such.",
+    ),
 )
 
 FoundShape = shape(

@@ -39,7 +39,7 @@ _HOST_CHANGES = frozenset(each for each in AuditKind if each.name.startswith("HO
 
 
 class _Known(NamedTuple):
-    """What a host adds to its cluster."""
+    """The part of a host in the counts of its cluster."""
 
     where: Place
     state: HostState
@@ -72,7 +72,7 @@ class CampaignMemory:
         """The last entry of the history that is known."""
         self._failed: frozenset[str] = frozenset()
         self._whole: tuple[str, int, bool] | None = None
-        """What a change of which concerns all hosts: rollout, hosts, and end of the
+        """Facts whose change concerns all hosts: rollout, hosts, and end of the
         campaign; None: nothing is known."""
 
     def tree(

@@ -41,10 +41,6 @@ from forewarn.wording import explained, operators, rollouts
 
 Json: TypeAlias = dict[str, Any]
 
-IMPACTING_MAX = 5_000
-"""Maximum operations in work of the whole fleet that are read to find those of a
-campaign: a tenth of a second's work."""
-
 FAILED_EXPLAINED_MAX = 3
 """Failed hosts in the explanation of a campaign, each with its reason: a few show whether
 they have a common cause."""
@@ -227,14 +223,8 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
     """
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
-    impacting = (
-        each
-        for each in islice(
-            every(reader, kinds.OPERATIONS_IN_STATE, OperationState.IMPACTING.value),
-            IMPACTING_MAX,
-        )
-        if each.request == campaign.request
-    )
+    started = every(reader, kinds.STARTED_OF_REQUEST, campaign.request)
+    impacting = (each for each in started if each.state is OperationState.IMPACTING)
     first = islice(
         chain(
             impacting,

@@ -6,13 +6,13 @@ operators only.
 
 import enum
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from forewarn.instants import Micros, format_instant
-from forewarn.protocol.operations import OperationState
+from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.visits import STUCK_VISITS, Visit, VisitState
 from forewarn.reporting.reports import names_each
 from forewarn.store import kinds
@@ -20,9 +20,11 @@ from forewarn.store.port import Reader, columns, every
 
 Json: TypeAlias = dict[str, Any]
 
+R = TypeVar("R")
+
 READ_MAX = 20_000
 """Maximum operations in work, and open visits, that are read: more are not in work
-together, and they take a quarter of a second."""
+together, and they take a quarter of a second. If there are more, the answer says so."""
 
 
 class Square(enum.Enum):
@@ -67,7 +69,9 @@ def fleet_overview(reader: Reader, *, now: Micros) -> Json:
     """Return the hosts of the fleet by cluster and rack, and one by one if they are few."""
     places = _places(reader)
     names_hosts = names_each(len(places))
-    working, failed = _in_work(reader), _failed(reader)
+    visits = _some(every(reader, kinds.OPEN_VISITS))
+    started = [_started(reader, state) for state in _STARTED]
+    working, failed = _in_work(started, visits), _failed(reader, visits)
     requests = {each.request for each in every(reader, kinds.CAMPAIGNS_OPEN)}
     # Counted by the rank of the state, whose hash is faster than that of the state.
     counts = Counter[tuple[_Place, int]]()
@@ -116,7 +120,10 @@ def fleet_overview(reader: Reader, *, now: Micros) -> Json:
             where, _Part(done=done[where], hosts=named.get(where, []))
         )
         part.counts[_WORST_FIRST[state]] = count
-    return _document(racks, vms, now, names_hosts=names_hosts)
+    return {
+        **_document(racks, vms, now, names_hosts=names_hosts),
+        "at_least": any(len(each) > READ_MAX for each in (*started, visits)),
+    }
 
 
 def _square(
@@ -194,28 +201,30 @@ def _places(reader: Reader) -> dict[str, _Place]:
     return found
 
 
-def _in_work(reader: Reader) -> set[str]:
+_STARTED = (OperationState.IMPACTING, OperationState.RECOVERING)
+
+
+def _started(reader: Reader, state: OperationState) -> list[Operation]:
+    return _some(every(reader, kinds.OPERATIONS_IN_STATE, state.value))
+
+
+def _some(found: Iterator[R]) -> list[R]:
+    """Return at most one more than is read, which shows that there are more."""
+    return list(islice(found, READ_MAX + 1))
+
+
+def _in_work(started: Iterable[list[Operation]], visits: Iterable[Visit]) -> set[str]:
     """Return the hosts on which work has started."""
-    found = {
-        each.host
-        for state in (OperationState.IMPACTING, OperationState.RECOVERING)
-        for each in islice(
-            every(reader, kinds.OPERATIONS_IN_STATE, state.value), READ_MAX
-        )
-    }
     idle = {VisitState.WAITING, VisitState.ANNOUNCED}
-    return found | {each.host for each in _visits(reader) if each.state not in idle}
+    hosts = {each.host for operations in started for each in operations}
+    return hosts | {each.host for each in visits if each.state not in idle}
 
 
-def _failed(reader: Reader) -> set[str]:
+def _failed(reader: Reader, visits: Iterable[Visit]) -> set[str]:
     """Return the hosts that failed and wait for an operator."""
     found = {
         host
         for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
         for host in campaign.failed_hosts
     }
-    return found | {e.host for e in _visits(reader) if e.state in STUCK_VISITS}
-
-
-def _visits(reader: Reader) -> Iterator[Visit]:
-    return islice(every(reader, kinds.OPEN_VISITS), READ_MAX)
+    return found | {each.host for each in visits if each.state in STUCK_VISITS}

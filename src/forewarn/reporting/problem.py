@@ -73,7 +73,7 @@ class Problem:
     actions: tuple[str, ...] = ()
     """Commands that can end the problem."""
     sighted: tuple[Sighting, ...] = ()
-    """What the driver saw of its VMs last, if the outcome of their operation is unknown;
+    """The last sightings of its VMs, if the outcome of their operation is unknown;
     only for operators."""
 
     @property
