@@ -22,7 +22,7 @@ from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.blockers import DriverUnable, HinderedError
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Store, every
+from forewarn.store.port import Reader, Store, every, latest
 from forewarn.store.records import FLEET_HOSTS, Tally
 
 HOSTS_PER_QUESTION = 50
@@ -76,7 +76,7 @@ class AbilityLink:
 
     def want_before_plan(self) -> None:
         """Ask about every host, unless the fleet is large."""
-        hosts = self._store.read(lambda reader: reader.get(Tally, FLEET_HOSTS))
+        hosts = latest(self._store, lambda reader: reader.get(Tally, FLEET_HOSTS))
         if hosts is not None and hosts.count <= HOSTS_BEFORE_PLAN:
             self.want_all()
 
@@ -124,13 +124,13 @@ class AbilityLink:
         """
         if self._answers:
             answer = self._answers[0]
-            news = self._store.read(lambda reader: news_in(reader, answer.told))
+            news = latest(self._store, lambda reader: news_in(reader, answer.told))
             if news:
                 self._run(lambda work: take_told(work, news), now)
             self._answers.popleft()
             self._note_silent(answer, now)
             return bool(news)
-        asked = self._store.read(self._next_question)
+        asked = latest(self._store, self._next_question)
         if asked:
             self._is_asked = True
             self._inquirer.ask(AbilityQuestion(hosts=asked), now=now)

@@ -6,7 +6,9 @@ transactions, one after the other.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice, takewhile
 from typing import Protocol, TypeAlias, TypeVar
 
 from forewarn.control.ability_link import AbilityLink
@@ -16,6 +18,7 @@ from forewarn.control.requests import outcome
 from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Seen
+from forewarn.control.rules.together import count_apart
 from forewarn.control.sighting_link import SightingLink
 from forewarn.control.transactions.inquiries import (
     AbilityAnswer,
@@ -23,6 +26,7 @@ from forewarn.control.transactions.inquiries import (
     ClearAnswer,
     DirectInquirer,
     Inquirer,
+    LookAnswer,
     LookQuestion,
     ProbeAnswer,
     ProbeQuestion,
@@ -44,12 +48,15 @@ from forewarn.protocol.blockers import CallEnd, Trouble
 from forewarn.protocol.operations import CallState, Operation
 from forewarn.protocol.visits import Visit, is_visit_id
 from forewarn.store import kinds
-from forewarn.store.port import Store, every
+from forewarn.store.port import Store, every, latest
 
 T = TypeVar("T")
 
 Run: TypeAlias = Callable[[Callable[[Work], object], Micros], object]
 """Runs a decision on behalf of the driver in a transaction, with its follow-ups."""
+
+RunSome: TypeAlias = Callable[[Sequence[Callable[[Work], object]], Micros], int]
+"""Runs the first of some decisions in one transaction, and returns their number."""
 
 
 _End: TypeAlias = tuple[Callable[[Work, str, int, CallEnd], None], str, int, CallEnd]
@@ -87,6 +94,9 @@ def _deciding(name: str) -> _Deciding:
     return visit_calls if is_visit_id(name) else outcome
 
 
+LOOKED_AT_TOGETHER = 32
+"""Maximum reports whose VMs are observed before one of them is accepted."""
+
 DUE_TOGETHER = 32
 """Maximum visits whose timers are read at once. Each then takes a transaction."""
 
@@ -102,6 +112,7 @@ class DriverLink:
         store: Store,
         policy: Policy,
         run: Run,
+        run_some: RunSome,
         checkpoint: Callable[[str], None],
         gate: CallGate,
     ) -> None:
@@ -112,7 +123,7 @@ class DriverLink:
         self._driver = driver
         self._inquirer = inquirer or DirectInquirer(driver)
         self._store = store
-        self._run = run
+        self._run, self._run_some = run, run_some
         self._checkpoint = checkpoint
         self._held = HeldCalls(gate)
         self._answers: deque[CallAnswer] = deque()
@@ -186,7 +197,9 @@ class DriverLink:
         The driver is also asked what can be done on each host.
         """
         self.abilities.want_all()
-        found = self._store.read(lambda reader: list(every(reader, kinds.OPEN_VISITS)))
+        found = latest(
+            self._store, lambda reader: list(every(reader, kinds.OPEN_VISITS))
+        )
         for visit in found:
             if visit.call_state is not CallState.NONE:
                 late = visit.call_state is CallState.OVERDUE
@@ -201,17 +214,20 @@ class DriverLink:
         self._sightings.collect(now=now)
         self.abilities.collect(now=now)
         self._due.update(
-            self._store.read(
+            latest(
+                self._store,
                 lambda reader: {
                     visit.visit_id: visit
                     for visit in reader.due(kinds.VISITS_DUE, now, limit=DUE_TOGETHER)
-                }
+                },
             )
         )
 
     def next_due(self) -> Micros | None:
         """Return the time of the next expected report, or confirmation of a sighting."""
-        visit_due = self._store.read(lambda reader: reader.earliest(kinds.VISITS_DUE))
+        visit_due = latest(
+            self._store, lambda reader: reader.earliest(kinds.VISITS_DUE)
+        )
         found = (
             self._driver.next_report_at(),
             self._sightings.next_due(),
@@ -237,10 +253,15 @@ class DriverLink:
         kept.
         """
         self._take_answers()
-        if self._answers:
-            _take(self._answers, lambda answer: self._take_answer(answer, now))
+        answer = self._answers[0] if self._answers else None
+        if isinstance(answer, LookAnswer):
+            for _ in range(self._run_some(self._first_looks(), now)):
+                self._answers.popleft()
+        elif answer is not None:
+            self._take_answer(answer, now)
+            self._answers.popleft()
         elif self._reports:
-            _take(self._reports, lambda report: self._look_at(report, now))
+            return self._look_at_reports(now)
         elif self._ends:
             _take(self._ends, lambda end: self._take_end(*end, now))
         elif self._due:
@@ -272,13 +293,47 @@ class DriverLink:
         else:
             self.ask_after(visit, late=True, now=now)
 
+    def _first_looks(self) -> list[Callable[[Work], object]]:
+        """Return the decisions about the first reports whose VMs were observed."""
+        some = islice(self._answers, LOOKED_AT_TOGETHER)
+        looks = takewhile(lambda answer: isinstance(answer, LookAnswer), some)
+        first = [
+            (answer.question.report, answer.seen)
+            for answer in looks
+            if isinstance(answer, LookAnswer)
+        ]
+        found = latest(
+            self._store,
+            lambda reader: [
+                reader.get(Operation, report.operation_id) for report, _ in first
+            ],
+        )
+        return [
+            partial(outcome.take_report, report=report, observed=seen)
+            for report, seen in first[: count_apart(found)]
+        ]
+
+    def _look_at_reports(self, now: Micros) -> bool:
+        """Process the report of a visit, or let the VMs of the first others be observed.
+
+        Return whether it needed a transaction.
+        """
+        if is_visit_id(self._reports[0].operation_id):
+            _take(self._reports, lambda report: self._take_visit_report(report, now))
+            return True
+        for _ in range(min(len(self._reports), LOOKED_AT_TOGETHER)):
+            if is_visit_id(self._reports[0].operation_id):
+                break
+            _take(self._reports, lambda report: self._look_at(report, now))
+        return False
+
+    def _take_visit_report(self, report: Report, now: Micros) -> None:
+        self._run(lambda work: visit_calls.take_report(work, report), now)
+
     def _look_at(self, report: Report, now: Micros) -> None:
         """Observe the VMs of a call before its report is accepted."""
-        if is_visit_id(report.operation_id):
-            self._run(lambda work: visit_calls.take_report(work, report), now)
-            return
-        operation = self._store.read(
-            lambda reader: reader.get(Operation, report.operation_id)
+        operation = latest(
+            self._store, lambda reader: reader.get(Operation, report.operation_id)
         )
         if operation is None:
             return
@@ -301,21 +356,17 @@ class DriverLink:
             elif not isinstance(answer, StopAnswer) or answer.question.is_late:
                 self._answers.append(answer)
 
-    def _take_answer(self, answer: CallAnswer, now: Micros) -> None:
+    def _take_answer(
+        self, answer: ProbeAnswer | StopAnswer | ClearAnswer, now: Micros
+    ) -> None:
         if isinstance(answer, ProbeAnswer):
             self._take_probe(answer.question, answer.probe, now)
             return
         if isinstance(answer, StopAnswer):
             self._take_stop(answer, now)
             return
-        if isinstance(answer, ClearAnswer):
-            asked, is_clear = answer.question, answer.is_clear
-            self._run(
-                lambda work: visits.take_clear(work, asked, is_clear=is_clear), now
-            )
-            return
-        report, seen = answer.question.report, answer.seen
-        self._run(lambda work: outcome.take_report(work, report, seen), now)
+        asked, is_clear = answer.question, answer.is_clear
+        self._run(lambda work: visits.take_clear(work, asked, is_clear=is_clear), now)
 
     def _take_probe(self, question: ProbeQuestion, probe: Probe, now: Micros) -> None:
         """Process what the driver knows about a call."""

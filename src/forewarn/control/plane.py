@@ -24,15 +24,8 @@ from forewarn.checks.board import NO_CHECKS, Board
 from forewarn.control import retention
 from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.driver_link import DriverLink
-from forewarn.control.execution import ending, release
-from forewarn.control.requests import (
-    again,
-    approvals,
-    clock_steps,
-    enabling,
-    outcome,
-    rollouts,
-)
+from forewarn.control.requests import approvals, clock_steps, enabling
+from forewarn.control.requests.due_steps import first_steps
 from forewarn.control.requests.followups import LEFT_OVER, FollowUps
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
@@ -48,7 +41,7 @@ from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.operations import CallState, Operation, OperationState
 from forewarn.store import kinds, sequence
-from forewarn.store.port import Reader, Store, Transaction, UnwrittenError
+from forewarn.store.port import Reader, Store, Transaction, UnwrittenError, latest
 
 T = TypeVar("T")
 
@@ -56,6 +49,10 @@ STEPS_PER_TURN = 4
 """Maximum transactions of one `advance`, and of the follow-ups of one request. The rest
 runs in the next iterations of the control thread, which takes approvals and requests in
 between. A follow-up transaction takes a few milliseconds."""
+
+TOGETHER_MAX = 32
+"""Maximum timers, reports or checks of one transaction. Each takes up to a millisecond of
+decisions, and a transaction several exchanges with the database and a flush."""
 
 LOOKS_PER_TURN = 32
 """Maximum steps of an iteration that find nothing to do, so they need no transaction.
@@ -118,6 +115,7 @@ class Plane:
             store=store,
             policy=policy,
             run=lambda decide, now: self._run(DRIVER, decide, now=now),
+            run_some=lambda steps, now: self._run_some(DRIVER, steps, now=now),
             checkpoint=checkpoint,
             gate=gate,
         )
@@ -132,7 +130,9 @@ class Plane:
         """Since when views can be silent: the start, or the last clock step."""
         self._notices = clock_steps.NoticeClock()
         self._follow_ups = FollowUps(
-            store, lambda decide, now: self._run(CLOCK, decide, now=now)
+            store,
+            lambda decide, now: self._run(CLOCK, decide, now=now),
+            lambda steps, now: self._run_some(CLOCK, steps, now=now),
         )
         self._owed_at: Micros | None = None
         self._is_turn_over: Callable[[], bool] = lambda: False
@@ -256,18 +256,20 @@ class Plane:
         place, after = self._left
         if (place, after) == FROM_THE_START:
             # The clock of the last process can have set timers too far in the future.
-            far = self.store.read(
-                lambda reader: clock_steps.too_far(reader, self.policy, now=now)
+            far = latest(
+                self.store,
+                lambda reader: clock_steps.too_far(reader, self.policy, now=now),
             )
             if far:
                 self._run(CLOCK, lambda work: clock_steps.bound(work, far), now=now)
             self._follow_ups.take_unfinished()
             self._link.resume(now=now)
         state = LEFT_OVER[place]
-        page = self.store.read(
+        page = latest(
+            self.store,
             lambda reader: reader.select(
                 kinds.OPERATIONS_IN_STATE, state.value, after=after, limit=DUE_PER_ROUND
-            )
+            ),
         )
         if state is OperationState.IMPACTING:
             for operation in page:
@@ -301,20 +303,21 @@ class Plane:
             if left <= 0:
                 self._is_due_first = True
                 return True
-        due = self.store.read(
-            lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=STEPS_PER_TURN)
+        due = latest(
+            self.store,
+            lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=TOGETHER_MAX),
         )
         if is_due_first and not due:
             left = self._settle(now)
-        for operation in due:
-            if left <= 0:
-                break
-            self._operation_due(operation, now)
+        is_full = len(due) >= TOGETHER_MAX
+        while due and left > 0:
+            due = due[self._take_due(due, now) :]
             left = 0 if self._is_turn_over() else self._settle(now, steps=left - 1)
-        if left <= 0 or (self._is_owing() and not is_due_first):
+        if left <= 0 or is_full or (self._is_owing() and not is_due_first):
             return True
-        views = self.store.read(
-            lambda reader: reader.due(kinds.VIEWS_DUE, now, limit=DUE_PER_ROUND)
+        views = latest(
+            self.store,
+            lambda reader: reader.due(kinds.VIEWS_DUE, now, limit=DUE_PER_ROUND),
         )
         for view in views:
             self._run(
@@ -328,8 +331,8 @@ class Plane:
         if max(len(views), silent) >= DUE_PER_ROUND or self._is_owing():
             return True
         # Old data is purged only when no other work is due.
-        is_old = self.store.read(
-            lambda reader: retention.is_due(reader, self.policy, now=now)
+        is_old = latest(
+            self.store, lambda reader: retention.is_due(reader, self.policy, now=now)
         )
         purged = self._run(CLOCK, retention.purge, now=now) if is_old else 0
         return purged >= retention.ROWS_PER_STEP
@@ -348,7 +351,7 @@ class Plane:
                 found.append(max(seen, self._silent_from) + self.policy.disable_after)
             return [instant for instant in found if instant is not None]
 
-        instants = self.store.read(earliest)
+        instants = latest(self.store, earliest)
         if self._is_owing():
             instants.append(self._owed_at or self._silent_from)
         others = self._link.next_due(), self._follow_ups.next_due()
@@ -383,6 +386,23 @@ class Plane:
         self._checkpoint("committed")
         self._follow(effects, now)
         return result
+
+    def _run_some(
+        self, who: Who, steps: Sequence[Callable[[Work], object]], *, now: Micros
+    ) -> int:
+        """Take the first of some steps in one transaction; return how many it took.
+
+        It takes as many as the iteration has time for, and at least one.
+        """
+
+        def decide(work: Work) -> int:
+            for taken, step in enumerate(steps[:TOGETHER_MAX], 1):
+                step(work)
+                if self._is_turn_over():
+                    return taken
+            return min(len(steps), TOGETHER_MAX)
+
+        return self._run(who, decide, now=now)
 
     def _next_key(self, term: int) -> str:
         self._number += 1
@@ -432,28 +452,12 @@ class Plane:
 
     # Timers
 
-    def _operation_due(self, operation: Operation, now: Micros) -> None:
-        operation_id = operation.operation_id
-        state = operation.state
-        is_held_long = operation.routine and now >= release.hold_ends(
-            operation, self.policy
-        )
-        if state is OperationState.PLANNED:
-            self._run(
-                CLOCK, lambda work: rollouts.waited_long(work, operation_id), now=now
-            )
-        elif state is OperationState.READY and is_held_long:
-            self._run(CLOCK, lambda w: again.ready_or_again(w, operation_id), now=now)
-        elif state in {OperationState.ANNOUNCED, OperationState.READY}:
-            self._follow_ups.recheck(operation_id, now)
-        elif state is OperationState.RECOVERING:
-            self._run(CLOCK, lambda work: ending.recovered(work, operation_id), now=now)
-        elif operation.call_state is CallState.RETRY:
-            self._run(
-                CLOCK, lambda work: outcome.call_again(work, operation_id), now=now
-            )
-        else:
-            self._link.ask_after(operation, late=True, now=now)
+    def _take_due(self, due: Sequence[Operation], now: Micros) -> int:
+        """Process the first operations of `due` in one transaction; return their number."""
+        if steps := first_steps(due, self.policy, now):
+            return self._run_some(CLOCK, steps, now=now)
+        self._link.ask_after(due[0], late=True, now=now)
+        return 1
 
     def _disable_silent(self, now: Micros) -> int:
         """Disable views without requests for `disable_after` (7.3).
@@ -464,8 +468,9 @@ class Plane:
         since = now - self.policy.disable_after
         if since < self._silent_from:
             return 0
-        silent = self.store.read(
-            lambda reader: reader.due(kinds.VIEWS_SEEN, since, limit=DUE_PER_ROUND)
+        silent = latest(
+            self.store,
+            lambda reader: reader.due(kinds.VIEWS_SEEN, since, limit=DUE_PER_ROUND),
         )
         for key in dict.fromkeys(view.enabling for view in silent):
             self._run(
@@ -484,10 +489,10 @@ class Plane:
         since = now - self.policy.disable_after
         if since < self._silent_from:
             return False
-        seen = self.store.read(lambda reader: reader.earliest(kinds.VIEWS_SEEN))
+        seen = latest(self.store, lambda reader: reader.earliest(kinds.VIEWS_SEEN))
         return seen is not None and seen <= since
 
     def _end_delays(self, now: Micros) -> None:
         """End all delays after enabling (7.1), one page per transaction."""
-        while self.store.read(lambda reader: reader.earliest(kinds.VIEWS_DUE)):
+        while latest(self.store, lambda reader: reader.earliest(kinds.VIEWS_DUE)):
             self._run(CLOCK, enabling.end_all_delays, now=now)

@@ -43,7 +43,8 @@ def _old_operations(reader: Reader, until: Micros, *, limit: int) -> list[Operat
 
     Those are the failed hosts of open campaigns, and visits that have not ended.
     """
-    if not reader.due(kinds.OPERATIONS_ENDED, until, limit=1):
+    first = reader.earliest(kinds.OPERATIONS_ENDED)
+    if first is None or first > until:
         return []
     kept = {
         operation

@@ -15,7 +15,7 @@ from forewarn.control.rules.sightings import NOTHING_SEEN, Confirmations
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Driver, Sighting
 from forewarn.instants import Micros
-from forewarn.store.port import Store
+from forewarn.store.port import Store, latest
 
 TAKEN_TOGETHER = 100
 """Maximum sightings whose VMs are read at once, which takes about a millisecond: a driver
@@ -90,8 +90,8 @@ class SightingLink:
         if not some:
             return []
         ask = partial(sighted.meaning, acts=self._acts)
-        return self._store.read(
-            lambda reader: [(each, ask(reader, each)) for each in some]
+        return latest(
+            self._store, lambda reader: [(each, ask(reader, each)) for each in some]
         )
 
     def _decide(self, sighting: Sighting, meant: Meaning, *, now: Micros) -> None:

@@ -10,11 +10,12 @@ that the first of them waits only 10 ms."""
 
 TURN_SECONDS = 0.02
 """Time after which an iteration of the control thread leaves further work to the next
-one. With the longest step added, an iteration stays below 50 ms."""
+one, for requests and for timers."""
 
 SHARED_TURN_SECONDS = 0.004
 """`TURN_SECONDS` if a caller waits for the thread: at most one or two transactions of a
-rollout then delay the response to a request."""
+rollout then delay the response to a request. Timers get as much time as the requests of
+the same iteration took, so that neither keeps the other from its work."""
 
 ENABLINGS_TOGETHER_MAX = 50
 """Maximum VMs enabled in one transaction: a restarted fleet sends all first requests at

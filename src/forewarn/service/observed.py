@@ -11,10 +11,13 @@ from typing import NamedTuple, TypeVar
 from forewarn.clock import Clock
 from forewarn.store.port import (
     ConflictError,
+    FetchingReader,
     Reader,
+    RememberingReader,
     Store,
     StoreError,
     Transaction,
+    latest,
 )
 from forewarn.store.questions import Record
 
@@ -85,6 +88,10 @@ class ObservedStore:
         """Run `work` on a consistent view; any thread can call this."""
         return self._inner.read(work)
 
+    def latest(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on the committed state, with what the writer remembers of it."""
+        return latest(self._inner, work)
+
     def close(self) -> None:
         """Close the store."""
         self._inner.close()
@@ -108,8 +115,11 @@ class _Observed:
         "audit_keys",
         "due",
         "earliest",
+        "fetch",
+        "fetch_answers",
         "get",
         "lock_safety_rows",
+        "none_yet",
         "ranked",
         "select",
     )
@@ -124,6 +134,10 @@ class _Observed:
         self.audit_keys = tx.audit_keys
         self.ranked = tx.ranked
         self.lock_safety_rows = tx.lock_safety_rows
+        if isinstance(tx, FetchingReader):
+            self.fetch, self.fetch_answers = tx.fetch, tx.fetch_answers
+        if isinstance(tx, RememberingReader):
+            self.none_yet = tx.none_yet
 
     def add(self, record: R) -> R:
         added = self._tx.add(record)

@@ -87,6 +87,9 @@ class Runner:
         self._gathered: list[Post | Enabling] = []
         self._under_way: Sequence[Post | Enabling | Order] = ()
         self._is_ticking = False
+        self._share_began = self._share = 0.0
+        """When the requests or timers of this iteration began, and the time that timers
+        get at least, even if callers wait."""
         self._next_due: Micros | None = None
         self._beat = self._ticked = self._worked = clock.monotonic()
         self.held_by = ""
@@ -235,17 +238,25 @@ class Runner:
         If an iteration takes too long, its skipped steps are the first of the next one.
         """
         has_worked = False
+        self._share_began, self._share = self._beat, 0.0
         for _ in range(len(self._parts)):
             has_done = self._parts[0]()
             has_worked |= has_done
             self._parts.rotate(-1)
             if has_done and self._is_turn_over():
                 break
-        return self._is_ticking and self._tick(has_worked=has_worked)
+        if not self._is_ticking:
+            return False
+        self._share_began = self._clock.monotonic()
+        # Requests that keep coming must not leave the work that they order undone.
+        self._share = self._share_began - self._beat
+        return self._tick(has_worked=has_worked)
 
     def _is_turn_over(self) -> bool:
-        most = limits.SHARED_TURN_SECONDS if self.waiting else limits.TURN_SECONDS
-        return self._clock.monotonic() - self._beat >= most
+        """Return whether the requests, or the timers, of this iteration had their time."""
+        least = limits.SHARED_TURN_SECONDS if self.waiting else limits.TURN_SECONDS
+        most = min(max(self._share, least), limits.TURN_SECONDS)
+        return self._clock.monotonic() - self._share_began >= most
 
     def _order(self) -> bool:
         orders = self._take(self._inbox.orders, 1)

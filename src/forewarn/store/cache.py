@@ -18,15 +18,17 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Capacity, Host, Scope, Span, Tenant, Vm
+from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
 from forewarn.store import kinds, statements
 from forewarn.store.codec import Codec, Row, revised
 from forewarn.store.database import Database
+from forewarn.store.earliest import RANGES_OF, Earliest, Known
 from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, DuplicateError, require_unchanged
-from forewarn.store.questions import Query, Ranking, Record
+from forewarn.store.questions import Query, Range, Ranking, Record
 from forewarn.store.records import AuditEntry
 from forewarn.store.relay_links import RelayLink
 from forewarn.store.rows import RowTransaction, Values
@@ -53,6 +55,9 @@ REMEMBERED: tuple[Query[Any], ...] = (
     kinds.VIEWS_OF_SCOPE,
     kinds.VIEWS_OF_ENABLING,
     kinds.OPEN_OPERATIONS_OF_HOST,
+    kinds.OPEN_OPERATIONS_OF_VM,
+    kinds.OPEN_OPERATIONS_OF_REQUEST,
+    kinds.OPERATIONS_THAT_WAIT,
     kinds.VMS_UNSTEADY_IN_SCOPE,
     kinds.VMS_ON_HOST,
     kinds.OPEN_SPANS_OF_VM,
@@ -74,7 +79,7 @@ _REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {
 RELEVANT_FIELDS: Mapping[type, tuple[str, ...]] = {
     Event: ("operation", "scope", "status"),
     CampaignRecord: ("ended",),
-    Operation: ("ended_at", "host"),
+    Operation: ("ended_at", "host", "moves", "request", "waits_for"),
     Span: ("ended", "vm"),
     View: ("enabling", "scope"),
     Vm: ("host", "scope", "started", "state"),
@@ -100,6 +105,12 @@ FETCHED: Mapping[str, str] = {
 """The queries whose results for many values are read together, and the condition before
 the values."""
 
+PROBED: Mapping[str, tuple[str, str]] = {
+    kinds.OPERATIONS_THAT_WAIT.name: ("operation_waits", "wait"),
+}
+"""Queries that mostly find nothing, with the table and column of their values: the values
+without a record are found together. Others can have thousands of records."""
+
 FETCHED_TOGETHER = 2_000
 """Maximum keys or values of one statement."""
 
@@ -115,6 +126,10 @@ Question: TypeAlias = tuple[str, str]
 """The name of a query, and its value."""
 
 
+ABSENT: Any = object()
+"""Marks a key without a record, so that it is not asked for again."""
+
+
 class Recent(Generic[K, V]):
     """A dictionary that keeps the latest entries: at least half of `most`.
 
@@ -123,10 +138,11 @@ class Recent(Generic[K, V]):
     entry would cost a twentieth of an approval.
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, *, absent: V | None = None) -> None:
+        """Start empty; with `absent`, this is kept in the place of None."""
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
+        self._absent = absent
 
     def find(self, name: K) -> V | None:
         """Return the entry with this name, or None."""
@@ -138,8 +154,11 @@ class Recent(Generic[K, V]):
         gone = [name for name, value in news.items() if value is None]
         self._young.update(cast("Mapping[K, V]", news))
         for name in gone:
-            del self._young[name]
-            self._old.pop(name, None)
+            if self._absent is not None:
+                self._young[name] = self._absent
+            else:
+                del self._young[name]
+                self._old.pop(name, None)
         half = most // 2
         if len(self._young) > half:
             last = islice(self._young.items(), max(0, len(self._young) - most), None)
@@ -161,10 +180,12 @@ class Committed:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._records: Recent[Name, Record] = Recent()
+        self._records: Recent[Name, Record] = Recent(absent=ABSENT)
         self._answers: Recent[Question, tuple[str, ...]] = Recent()
+        self.earliest: Known = {}
+        """The earliest instants of ranges that were asked for."""
         self.find = self._records.find
-        """Return the record, or None if it is not cached."""
+        """Return the record, ABSENT if there is none, or None if it is not cached."""
         self.answer = self._answers.find
         """Return the keys of the query result, or None if it is not cached."""
 
@@ -172,27 +193,38 @@ class Committed:
         self,
         seen: Mapping[Name, Record | None],
         answers: Mapping[Question, tuple[str, ...] | None],
+        earliest: Earliest,
     ) -> None:
-        """Store the records and query results of a transaction; None removes an entry."""
+        """Store the records and query results of a transaction.
+
+        A record that is None does not exist; a result that is None is not known.
+        """
         self._records.take(seen, RECORDS_KEPT)
         self._answers.take(answers, ANSWERS_KEPT)
+        self.earliest.update(earliest.news)
+        for name in earliest.forgotten:
+            self.earliest.pop(name, None)
 
     def forget(self) -> None:
         """Empty the cache."""
         self._records.clear()
         self._answers.clear()
+        self.earliest.clear()
 
 
 class RememberingTransaction(RowTransaction):
     """A transaction that reads each uncached record at most once."""
 
     def __init__(self, connection: Database, committed: Committed) -> None:
-        """Use `connection`; the caller updates `committed` after the commit."""
+        """Use `connection`; `remember` updates `committed` after the commit."""
         super().__init__(connection)
         self._committed = committed
         self._pending = Pending(connection)
         self.seen: dict[Name, Record | None] = {}
         self.answers: dict[Question, tuple[str, ...] | None] = {}
+        self._earliest = Earliest(committed.earliest)
+        self._moved: dict[Name, Record | None] = {}
+        """The records that were written since `_earliest` was up to date, as they were."""
         self._affected: set[Question] = set()
         """Queries whose results a write of this transaction may have changed."""
 
@@ -205,6 +237,8 @@ class RememberingTransaction(RowTransaction):
             record = self._committed.find(name)
             if record is None:
                 record = super().get(kind, key)
+            elif record is ABSENT:
+                record = None
             seen[name] = record
         return record
 
@@ -219,9 +253,12 @@ class RememberingTransaction(RowTransaction):
                 self.seen[kind, key] = found.get(key)
 
     def fetch_answers(self, query: Query[Any], values: Iterable[str]) -> None:
-        """Read the results of a query of FETCHED for these values together."""
+        """Read the results of a query of FETCHED or PROBED for these values together."""
         codec = self._schema.codecs[query.kind]
         wanted = (value for value in values if self._is_unknown((query.name, value)))
+        if query.name in PROBED:
+            self._probe(query, wanted)
+            return
         for some in _parts(wanted):
             rows = self._among(codec, FETCHED[query.name], some)
             found: dict[str, list[str]] = {value: [] for value in some}
@@ -230,6 +267,21 @@ class RememberingTransaction(RowTransaction):
                     found[value].append(record.key)
             for value, keys in found.items():
                 self._learn((query.name, value), tuple(sorted(keys)))
+
+    def _probe(self, query: Query[Any], values: Iterable[str]) -> None:
+        """Find out which of these values have no record."""
+        table, column = PROBED[query.name]
+        for some in _parts(values):
+            sql = statements.those_found(table, column)
+            found = {row[0] for row in self._connection.rows(sql, (json.dumps(some),))}
+            for value in some:
+                if value not in found:
+                    self._learn((query.name, value), ())
+
+    def none_yet(self, query: Query[Any], value: str) -> None:
+        """Note that nothing is found under a value, because it is new."""
+        if query.name in _REMEMBERED_NAMES and self._is_unknown((query.name, value)):
+            self._learn((query.name, value), ())
 
     def _is_known(self, name: Name) -> bool:
         return name in self.seen or self._committed.find(name) is not None
@@ -253,13 +305,38 @@ class RememberingTransaction(RowTransaction):
         """Return a page of the records found under `value`."""
         question = (query.name, value)
         keys = None if after else self._answer(question)
-        if keys is not None and len(keys) < limit:
-            found = [self.get(query.kind, key) for key in keys]
+        if keys is not None:
+            found = [self.get(query.kind, key) for key in keys[:limit]]
             return [record for record in found if record is not None]
         records = super().select(query, value, after=after, limit=limit)
         if query.name in _REMEMBERED_NAMES and not after and len(records) < limit:
             self._learn(question, tuple(record.key for record in records))
         return records
+
+    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
+        """Return records whose instant is not 0 and at or before `until`."""
+        known = self._instants()
+        if known.knows(over.name):
+            earliest = known.of(over.name)
+            if earliest is None or earliest > until:
+                return []
+        return super().due(over, until, limit=limit)
+
+    def earliest(self, over: Range[R]) -> Micros | None:
+        """Return the earliest instant that is not 0, or None."""
+        known = self._instants()
+        if not known.knows(over.name):
+            known.learn(over.name, super().earliest(over))
+        return known.of(over.name)
+
+    def _instants(self) -> Earliest:
+        """Return what is known of the earliest instants, after all writes."""
+        if self._moved:
+            # A record can be written several times, and is followed once.
+            for name, old in self._moved.items():
+                self._earliest.follow(old, self.seen[name])
+            self._moved = {}
+        return self._earliest
 
     def ranked(
         self,
@@ -285,6 +362,9 @@ class RememberingTransaction(RowTransaction):
         A record of ADDED_LATER that is not cached is found to exist when it is sent.
         """
         if isinstance(record, AuditEntry):  # often written, rarely read
+            first = self._committed.earliest.get(kinds.AUDIT_AT.name, 0)
+            if first is None or record.at < first or self._earliest.news:
+                self._earliest.follow(None, record)
             self._pending.add(record)
             return record
         name: Name = (type(record), record.key)
@@ -295,12 +375,17 @@ class RememberingTransaction(RowTransaction):
         else:
             super().add(record)
         self.seen[name] = record
+        if type(record) in RANGES_OF:
+            self._moved.setdefault(name, None)
         self._follow(None, record)
         return record
 
     def _known(self, name: Name) -> Record | None:
         """Return the record if it is cached and was not removed."""
-        return self.seen[name] if name in self.seen else self._committed.find(name)
+        if name in self.seen:
+            return self.seen[name]
+        known = self._committed.find(name)
+        return None if known is ABSENT else known
 
     def replace(self, old: R, new: R) -> R:
         """Replace `old` by `new`; return it with its new revision."""
@@ -312,6 +397,8 @@ class RememberingTransaction(RowTransaction):
         stored = revised(new, old.revision + 1)
         self._pending.replace(old, stored)
         self.seen[name] = stored
+        if name[0] in RANGES_OF:
+            self._moved.setdefault(name, old)
         self._follow(old, stored)
         return stored
 
@@ -321,6 +408,8 @@ class RememberingTransaction(RowTransaction):
         self._pending.send(type(old))
         super().remove(old)
         self.seen[type(old), old.key] = None
+        if type(old) in RANGES_OF:
+            self._moved.setdefault((type(old), old.key), old)
         self._follow(old, None)
 
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
@@ -334,6 +423,11 @@ class RememberingTransaction(RowTransaction):
     def send_all(self) -> None:
         """Send the pending writes, before the commit."""
         self._pending.send_all()
+
+    def remember(self) -> None:
+        """Keep what this transaction has read and written, after the commit."""
+        earliest = self._instants() if self._moved else self._earliest
+        self._committed.take(self.seen, self.answers, earliest)
 
     def _rows(self, name: str, kind: type[Record], values: Values) -> list[Row]:
         """Send the pending writes that a statement may read, and return its rows."""
@@ -380,7 +474,7 @@ class RememberingTransaction(RowTransaction):
             name = (kind, row[key_at])
             known = self.seen.get(name) or self._committed.find(name)
             # A pending write is newer than the row in the store.
-            if known is None or known.revision < row[revision_at]:
+            if known is None or known is ABSENT or known.revision < row[revision_at]:
                 known = decode(row)
                 self.seen[name] = known
             records.append(cast("R", known))

@@ -250,6 +250,38 @@ def fetch_answers(reader: Reader, query: Query[Any], values: Iterable[str]) -> N
         reader.fetch_answers(query, values)
 
 
+@runtime_checkable
+class RememberingReader(Protocol):
+    """A reader that remembers the results of some queries."""
+
+    def none_yet(self, query: Query[Any], value: str) -> None:
+        """Note that nothing is found under a value, because it is new."""
+        ...
+
+
+def none_yet(reader: Reader, query: Query[Any], value: str) -> None:
+    """Tell that nothing is found under a value yet, such as a new ID."""
+    if isinstance(reader, RememberingReader):
+        reader.none_yet(query, value)
+
+
+@runtime_checkable
+class LatestStore(Protocol):
+    """A store whose writer remembers what it has read and written."""
+
+    def latest(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on the committed state, between two transactions."""
+        ...
+
+
+def latest(store: Store, work: Callable[[Reader], T]) -> T:
+    """Run `work` on the committed state, with what the writer remembers of it.
+
+    This is for the thread that writes: another one waits for its transactions.
+    """
+    return store.latest(work) if isinstance(store, LatestStore) else store.read(work)
+
+
 Columns: TypeAlias = Sequence[Sequence[Any]]
 """Values of some records: one sequence for each field."""
 

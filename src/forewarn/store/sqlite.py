@@ -87,7 +87,7 @@ class SqliteStore:
                 result = work(transaction)
                 transaction.send_all()
                 writer.commit()
-                self._committed.take(transaction.seen, transaction.answers)
+                transaction.remember()
                 if self._checkpoints:
                     self._checkpoints.note(writer.rows_changed - rows)
             except StoreError:
@@ -99,6 +99,23 @@ class SqliteStore:
             return result
 
         return self._write_lock.run(attempt)
+
+    def latest(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on the committed state, with what the writer remembers of it."""
+
+        def look() -> T:
+            writer = self._take_writer()
+            try:
+                # Each question sees the last commit, since no other writer has the file.
+                reader = RememberingTransaction(writer, self._committed)
+                result = work(reader)
+                reader.remember()
+            finally:
+                if writer.end():
+                    self._writer = writer
+            return result
+
+        return self._write_lock.run(look)
 
     def _take_writer(self) -> Connection:
         """Return the writer's connection; the caller returns it if it is usable."""

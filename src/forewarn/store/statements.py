@@ -75,6 +75,13 @@ def columns_of(table: str, names: Sequence[str], key: str) -> str:
     return columns(f"{table} WHERE {chosen}", names, [key])
 
 
+def those_found(table: str, column: str) -> str:
+    """Return the statement that gets the values of a JSON array which a column has."""
+    # One look into the index for each value, however many rows have it.
+    there = f"SELECT 1 FROM {table} WHERE {column} = given.value"  # noqa: S608
+    return f"SELECT value FROM json_each(?) AS given WHERE EXISTS ({there})"  # noqa: S608
+
+
 @functools.cache
 def add(table: str, columns: tuple[str, ...], key: str = "") -> Write:
     """Return the statement that adds a row; with `key`, only if the key is new."""

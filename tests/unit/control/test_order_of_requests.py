@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.control.plane import STEPS_PER_TURN
+from forewarn.control import plane
+from forewarn.control.plane import TOGETHER_MAX
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.port import Call
@@ -133,10 +134,19 @@ def test_operations_held_by_the_guard_start_in_request_order(
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("place", ["committed", "called"])
+@pytest.mark.parametrize(
+    ("place", "together", "crashes"),
+    [("committed", 1, (2, 5)), ("committed", 2, (1, 3)), ("called", 2, (1, 4))],
+)
 def test_crash_with_many_due_operations_keeps_the_order(
-    tmp_path: Path, seed: int, place: str
+    tmp_path: Path,
+    seed: int,
+    place: str,
+    together: int,
+    crashes: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(plane, "TOGETHER_MAX", together)
     numbers = [(number * 7 + seed) % HOSTS for number in range(HOSTS)]
     driver = Called()
     it = World(
@@ -154,7 +164,7 @@ def test_crash_with_many_due_operations_keeps_the_order(
     for number in numbers[6:]:
         maintain(it, number, at=at)
     it.advance("14m")
-    for often in (2, 5):
+    for often in crashes:
         it.crash_at = lambda here, count, end=it.passed[place] + often: (
             here == place and count == end
         )
@@ -189,9 +199,9 @@ def test_many_due_operations_start_in_order_at_constant_cost(
     while it.plane.advance(now=it.now):
         turns += 1
     assert driver.hosts == [name_of(number) for number in numbers]
-    # One transaction for each start, in turns between which others are answered.
-    assert it.passed["committed"] - before == count
-    assert turns >= count / STEPS_PER_TURN
+    # Many start in one transaction, in turns between which others are answered.
+    assert it.passed["committed"] - before == -(-count // TOGETHER_MAX)
+    assert turns >= count / TOGETHER_MAX
 
 
 def test_events_of_one_instant_are_listed_in_request_order() -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.control.requests import verbs
+from forewarn.control.requests import followups, verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.followups import FollowUps
 from forewarn.control.requests.rollouts import PAGE
@@ -130,7 +130,8 @@ def test_name_that_is_freed_again_keeps_its_queue_position(
         return True
 
     monkeypatch.setattr(FollowUps, "_wake", wake)
-    owed = FollowUps(MemoryStore(), lambda *_: None)
+    monkeypatch.setattr(followups, "next_waiter", lambda *_: "op-1")
+    owed = FollowUps(MemoryStore(), lambda *_: None, lambda *_: 1)
     names = ("scope:a", "vm:x", "room")
     for _turn in range(30):
         owed.take(Effects(freed=dict.fromkeys(names)))

@@ -394,6 +394,50 @@ async def test_short_iterations_skip_no_task(
         await until(lambda: _all(made)[0].state is OperationState.DONE)
 
 
+class _SetClock(SystemClock):
+    """A monotonic clock that a test sets."""
+
+    seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@in_loop
+async def test_timers_get_as_much_time_as_the_requests_before_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else what requests order is never done while others keep coming."""
+    made, clock = Bed(Policy()), _SetClock()
+    runner, left = made.runner, list[bool]()
+    monkeypatch.setattr(runner, "_clock", clock)
+    monkeypatch.setattr(runner, "_is_ticking", True)
+
+    def take_time(seconds: float) -> None:
+        clock.seconds += seconds
+
+    def look(_plane: Plane, *, now: Micros) -> bool:
+        del now
+        for _ in range(3):
+            left.append(not runner._is_turn_over())
+            take_time(limits.SHARED_TURN_SECONDS)
+        return False
+
+    monkeypatch.setattr(Plane, "advance", look)
+    for spent in (0.0, 2 * limits.SHARED_TURN_SECONDS):
+        calls = [
+            asyncio.ensure_future(runner.call(lambda *_, s=spent: take_time(s)))
+            for _ in range(2)  # one of them waits
+        ]
+        await asyncio.sleep(0)
+        runner.wake()
+        runner._beat = clock.seconds
+        runner._turn()
+        runner._order()
+        await asyncio.gather(*calls)
+    assert left == [True, False, False, True, True, False]
+
+
 @in_loop
 async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
     monkeypatch: pytest.MonkeyPatch,

@@ -4,7 +4,10 @@ import pytest
 
 from forewarn.control.requests import verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.protocol.operations import Action
+from forewarn.control.transactions.work import Who
+from forewarn.instants import SECOND
+from forewarn.protocol.actors import operator
+from forewarn.protocol.operations import Action, Verb
 from forewarn.store import kinds
 from forewarn.store.postgres.store import PostgresStore
 from tests.support import postgres
@@ -92,3 +95,53 @@ def test_statements_for_one_host_do_not_grow_with_the_rollout(
     """Each turn announces the first host that waits, and asks nothing about the others."""
     few, many = (announced(statements, hosts) for hosts in (6, 36))
     assert (many - few) / 30 <= ANNOUNCED_STATEMENTS_MAX
+
+
+STEADY_STATEMENTS_MAX = 2.0
+"""Statements for one operation of a steady load, from its order to its end."""
+
+STEADY_COMMITS_MAX = 0.2
+"""Transactions for one of them: its order, its reports and the end of its recovery are
+each decided together with those of others."""
+
+
+def test_steady_load_takes_few_statements_and_transactions(
+    statements: list[str],
+) -> None:
+    """The VMs are restarted again: what the first time has read is remembered."""
+    vms, together = 60, 20
+    names = [f"vm_{number}" for number in range(vms)]
+    with postgres.lent_databases() as lend:
+        store = PostgresStore(lend())
+        plane = started(store)
+        apply(
+            plane,
+            '[[host]]\nname = "h"\n'
+            + "".join(f'[[vm]]\nname = "{name}"\nhost = "h"\n' for name in names),
+        )
+        now = START
+        for _ in range(2):
+            statements.clear()
+            for first in range(0, vms, together):
+                some = names[first : first + together]
+                plane.order(
+                    Who(actor=operator("test")),
+                    lambda work, some=some: verbs.change_vms(
+                        work, some, Verb.REBOOT, OrderOptions()
+                    ),
+                    now=now,
+                )
+                now += SECOND // 10
+            while (due := plane.next_due()) is not None:
+                now = max(now, due)
+                while plane.advance(now=now):
+                    pass
+        ended = store.read(lambda it: it.due(kinds.OPERATIONS_ENDED, now))
+        assert len(ended) == 2 * vms
+        assert len(statements) <= STEADY_STATEMENTS_MAX * vms
+        assert statements.count("COMMIT") <= STEADY_COMMITS_MAX * vms
+        statements.clear()
+        plane.advance(now=now)
+        plane.next_due()
+        assert statements == [], "nothing is due, and the next timer is known"
+        store.close()

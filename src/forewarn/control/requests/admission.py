@@ -50,7 +50,8 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.protocol.views import View
-from forewarn.store import sequence
+from forewarn.store import kinds, sequence
+from forewarn.store.port import none_yet
 from forewarn.store.records import AuditKind
 
 USER_VERBS = frozenset({Verb.REBOOT, Verb.REDEPLOY, Verb.TERMINATE})
@@ -257,6 +258,7 @@ def open_request(
         shared_most=work.policy.campaigns_in_flight if hosts > 1 else 0,
     )
     work.note(AuditKind[f"{verb.name}_ORDERED"], (f"request:{request.request_id}",))
+    none_yet(work.tx, kinds.OPEN_OPERATIONS_OF_REQUEST, request.request_id)
     return work.tx.add(request)
 
 

@@ -15,7 +15,7 @@ from forewarn.control.requests import brake, withdrawals
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.instants import Micros
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Store
+from forewarn.store.port import Reader, Store, latest
 from forewarn.store.records import BRAKE_KEY, Brake
 
 Decide: TypeAlias = Callable[[Work], object]
@@ -47,13 +47,13 @@ class BrakeSteps:
 
     def take_left_over(self) -> None:
         """Withdraw the work that the last process may have left."""
-        if self._store.read(withdrawals.is_needed):
+        if latest(self._store, withdrawals.is_needed):
             self._page = withdrawals.Page()
 
     def next_due(self) -> Micros | None:
         """Return the time of the next timer, or None."""
         if not self._is_due_known:
-            self._due = self._store.read(_next_due)
+            self._due = latest(self._store, _next_due)
             self._is_due_known = True
         return self._due
 

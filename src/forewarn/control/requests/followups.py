@@ -9,20 +9,35 @@ page by page.
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
 from typing import TypeAlias
 
 from forewarn.control.execution import visits
 from forewarn.control.requests import again, campaign_turns, rollouts
 from forewarn.control.requests.brake_steps import BrakeSteps
 from forewarn.control.rules import consent, obstacles, waits
-from forewarn.control.rules.waking import Freed, after_call, after_look, next_waiter
+from forewarn.control.rules.together import count_apart
+from forewarn.control.rules.waking import (
+    Freed,
+    after_call,
+    after_look,
+    first_names,
+    next_waiter,
+)
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Store, every
+from forewarn.store.port import Reader, Store, every, fetch_answers, latest
 
 Decide: TypeAlias = Callable[[Work], object]
+
+RECHECKED_TOGETHER = 32
+"""Maximum operations whose scopes are compared for one transaction."""
+
+SOUGHT_TOGETHER = 100
+"""Maximum freed names whose waiting operations are searched together."""
 
 LEFT_OVER = (
     OperationState.IMPACTING,
@@ -36,12 +51,20 @@ LEFT_OVER = (
 class FollowUps:
     """Pending steps. Each is taken once, even if it was added several times."""
 
-    def __init__(self, store: Store, run: Callable[[Decide, Micros], object]) -> None:
-        """Start without steps. `run` runs a decision in a transaction with its effects."""
+    def __init__(
+        self,
+        store: Store,
+        run: Callable[[Decide, Micros], object],
+        run_some: Callable[[Sequence[Decide], Micros], int],
+    ) -> None:
+        """Start without steps. `run` runs a decision in a transaction with its effects,
+        and `run_some` the first of some decisions; it returns their number."""
         self._store = store
-        self._run = run
+        self._run, self._run_some = run, run_some
         self._revisits: deque[str] = deque()
         self._freed: dict[str, Freed] = {}
+        self._unsought: dict[str, None] = {}
+        """Those of which it is not known yet whether an operation waits for them."""
         self._turns: dict[str, None] = {}
         self._pages: dict[str, None] = {}
         self._brake = BrakeSteps(store, run)
@@ -78,30 +101,32 @@ class FollowUps:
 
     def _free(self, names: Iterable[str]) -> None:
         # A pending name keeps its place, so that the names after it do not starve.
-        self._freed.update({name: Freed(name=name) for name in names})
+        found = {name: Freed(name=name) for name in names}
+        self._freed.update(found)
+        self._unsought.update(dict.fromkeys(found))
 
     def take_unfinished(self) -> None:
         """Add what the last process left unfinished: lists of hosts, visits, and
         announced work that the brake withdraws."""
         self._brake.take_left_over()
-        left = self._store.read(lambda r: list(every(r, kinds.REQUESTS_UNPLANNED)))
+        left = latest(self._store, lambda r: list(every(r, kinds.REQUESTS_UNPLANNED)))
         self._pages.update(dict.fromkeys(request.request_id for request in left))
         self._turns.update(
-            dict.fromkeys(self._store.read(campaign_turns.open_rollouts))
+            dict.fromkeys(latest(self._store, campaign_turns.open_rollouts))
         )
-        open_visits = self._store.read(lambda r: list(every(r, kinds.OPEN_VISITS)))
+        open_visits = latest(self._store, lambda r: list(every(r, kinds.OPEN_VISITS)))
         self._visits.update(dict.fromkeys(visit.visit_id for visit in open_visits))
 
     def take_due(self, now: Micros) -> None:
         """Add the turns of campaigns whose timer is due."""
-        due = self._store.read(lambda reader: [*campaign_turns.due(reader, now)])
+        due = latest(self._store, lambda reader: [*campaign_turns.due(reader, now)])
         self._turns.update(dict.fromkeys(due))
 
     def take_left_over(self, left: Sequence[Operation], now: Micros) -> None:
         """Add the steps for these operations that the last process may have left."""
         for operation in left:
             if operation.state is OperationState.ANNOUNCED:
-                if self._store.read(lambda r, o=operation: _is_unwoken(r, o, now)):
+                if latest(self._store, lambda r, o=operation: _is_unwoken(r, o, now)):
                     self._revisits.append(operation.operation_id)
             elif operation.state is OperationState.PLANNED:
                 self._turns[operation.request] = None
@@ -128,9 +153,13 @@ class FollowUps:
             self._brake.withdraw_page(now)
             return True
         if self._revisits:
-            operation_id = self._revisits.popleft()
-            with _on_failure(lambda: self._revisits.appendleft(operation_id)):
-                self.recheck(operation_id, now)
+            names = list(islice(self._revisits, RECHECKED_TOGETHER))
+            found = latest(
+                self._store, lambda reader: [reader.get(Operation, it) for it in names]
+            )
+            steps = [*map(_recheck, names[: count_apart(found)])]
+            for _ in range(self._run_some(steps, now)):
+                self._revisits.popleft()
             return True
         if self._visits:
             visit_id = next(iter(self._visits))
@@ -138,6 +167,10 @@ class FollowUps:
             with _on_failure(lambda: self._visits.setdefault(visit_id)):
                 self._run(lambda work: visits.go_on(work, visit_id), now)
             return True
+        if self._unsought:
+            self._seek_waiters()
+            if not self._freed:
+                return False
         if self._freed:
             freed = self._freed.pop(next(iter(self._freed)))
             with _on_failure(lambda: self._freed.setdefault(freed.name, freed)):
@@ -153,14 +186,24 @@ class FollowUps:
 
     def _take_turn(self, request_id: str, now: Micros) -> bool:
         """Let a rollout announce its next host; return whether it may have one."""
-        if not self._store.read(lambda reader: rollouts.is_due(reader, request_id)):
+        if not latest(self._store, lambda reader: rollouts.is_due(reader, request_id)):
             return False
         self._run(lambda work: rollouts.go_on(work, request_id), now)
         return True
 
-    def recheck(self, operation_id: str, now: Micros) -> None:
-        """Start an operation if nothing blocks it now."""
-        self._run(lambda work: again.recheck(work, operation_id), now)
+    def _seek_waiters(self) -> None:
+        """Drop the freed names for which no operation waits: most of them."""
+        names = list(islice(self._unsought, SOUGHT_TOGETHER))
+
+        def unwaited(reader: Reader) -> list[str]:
+            sought = chain.from_iterable(map(first_names, names))
+            fetch_answers(reader, kinds.OPERATIONS_THAT_WAIT, sought)
+            return [name for name in names if not next_waiter(reader, Freed(name=name))]
+
+        for name in latest(self._store, unwaited):
+            self._freed.pop(name, None)
+        for name in names:
+            del self._unsought[name]
 
     def _wake(self, freed: Freed, now: Micros) -> bool:
         """Check one operation that waits for something that became free.
@@ -168,7 +211,7 @@ class FollowUps:
         If another waiting operation may continue, a later step checks it.
         """
         is_turn = waits.is_turn(freed.name)
-        operation_id = self._store.read(lambda reader: next_waiter(reader, freed))
+        operation_id = latest(self._store, lambda reader: next_waiter(reader, freed))
         if not operation_id:
             return False
         is_announced: object = False
@@ -179,16 +222,21 @@ class FollowUps:
         elif waits.is_for_stop(freed.name):
             self._run(lambda work: again.after_stop(work, operation_id), now)
         else:
-            self.recheck(operation_id, now)
+            self._run(_recheck(operation_id), now)
         follow = after_call if is_turn else after_look
         follows = (
             Freed(name=freed.name)
             if is_announced
-            else self._store.read(lambda reader: follow(reader, freed, operation_id))
+            else latest(self._store, lambda reader: follow(reader, freed, operation_id))
         )
         if follows is not None:
             self._freed.setdefault(follows.name, follows)
         return True
+
+
+def _recheck(operation_id: str) -> Decide:
+    """Return the decision that starts an operation if nothing blocks it now."""
+    return partial(again.recheck, operation_id=operation_id)
 
 
 def _is_unwoken(reader: Reader, operation: Operation, now: Micros) -> bool:

@@ -50,6 +50,15 @@ def next_waiter(reader: Reader, freed: Freed) -> str:
     return _next_overlapping(reader, scope) if scope else ""
 
 
+def first_names(name: str) -> Iterator[str]:
+    """Yield the names of the waits that `next_waiter` searches first for a freed name."""
+    yield name
+    if scope := waits.TURNS.scope_of(name):
+        yield waits.OVERLAPPING_TURNS.in_scope(scope)
+    if scope := waits.STARTS.scope_of(name):
+        yield waits.for_migration(scope)
+
+
 def after_look(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
     """Return how to continue after the check of an operation; None: no more checks."""
     looks = freed.looks + 1

@@ -40,7 +40,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from forewarn.protocol.visits import Visit
 from forewarn.store import kinds
-from forewarn.store.port import Record, Transaction, every
+from forewarn.store.port import Record, Transaction, every, none_yet
 from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts, Task
 
 R = TypeVar("R", bound=Record)
@@ -185,6 +185,7 @@ class Work:
         operation = self.policy.with_chooser(operation)
         self._effects.changed[operation.operation_id] = None
         self.rooms.change_operation(None, operation)
+        none_yet(self.tx, kinds.EVENTS_OF_OPERATION, operation.operation_id)
         return self.tx.add(operation)
 
     def save_operation(self, old: Operation, new: Operation) -> Operation:

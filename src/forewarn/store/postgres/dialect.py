@@ -53,7 +53,7 @@ _STATEMENT: tuple[Rewrite, ...] = (
     # The order of a join is a hint in SQLite only.
     (re.compile(r"\bCROSS JOIN (\w+(?: AS \w+)?) (USING|ON)\b"), r"JOIN \1 \2"),
     (
-        re.compile(r"\bjson_each\(([\w.]+)\) AS (\w+)"),
+        re.compile(r"\bjson_each\(([\w.?]+)\) AS (\w+)"),
         r"jsonb_array_elements_text(CAST(\1 AS jsonb)) AS \2(value)",
     ),
     (

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from forewarn.clock import Clock, SystemClock
-from forewarn.store.cache import Committed
+from forewarn.store.cache import Committed, RememberingTransaction
 from forewarn.store.migrate import load_steps
 from forewarn.store.port import (
     InterruptedWorkError,
@@ -154,7 +154,7 @@ class PostgresStore:
                 feed.write(writer, transaction, number=number, term=term)
             writer = self._commit(writer, number)
             self._fence.leave(number)
-            self._committed.take(transaction.seen, transaction.answers)
+            transaction.remember()
         except LostError as error:
             self._committed.forget()
             raise InterruptedWorkError(error.message, hint=error.hint) from error
@@ -207,6 +207,33 @@ class PostgresStore:
         except StoreError as error:
             self._is_closed = True
             raise StoreGoneError(error.message, hint=error.hint) from error
+
+    def latest(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on the committed state, with what the writer remembers of it.
+
+        It needs no transaction: while this store has the right to write, no other one
+        changes the records, and afterwards each of its transactions is refused.
+        """
+        try:
+            return self._write_lock.run(lambda: self._look(work))
+        except LostError:
+            return self.read(work)
+
+    def _look(self, work: Callable[[Reader], T]) -> T:
+        self._check_open()
+        writer = self._writer
+        if writer is None:
+            return self.read(work)
+        reader = RememberingTransaction(writer, self._committed)
+        try:
+            result = work(reader)
+        except StoreError:
+            self._committed.forget()
+            if not writer.end():
+                self._writer = None
+            raise
+        reader.remember()
+        return result
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; may be called from any thread.
