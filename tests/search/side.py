@@ -4,9 +4,15 @@ import random
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from forewarn.control.plane import Plane
-from forewarn.control.requests import enabling, failures, outcome, verbs
-from forewarn.control.requests.followups import FollowUps
+from forewarn.control.requests import (
+    again,
+    due_steps,
+    enabling,
+    failures,
+    followups,
+    outcome,
+    verbs,
+)
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Verdict
@@ -99,21 +105,28 @@ class Side:
     def recorded(self) -> Generator[None]:
         """Record whom the service looks at, and whose timers fire, in their order."""
         looks = self.looks = []
-        look, fire = FollowUps.recheck, Plane._operation_due
+        look, fire = followups._recheck, due_steps._if_unchanged
 
-        def recheck(self: FollowUps, operation_id: str, now: Micros) -> None:
-            looks.append((operation_id, False))
-            look(self, operation_id, now)
+        def recheck(operation_id: str) -> followups.Decide:
+            def decide(work: Work) -> object:
+                looks.append((operation_id, False))
+                return look(operation_id)(work)
 
-        def operation_due(self: Plane, operation: Operation, now: Micros) -> None:
+            return decide
+
+        def if_unchanged(
+            operation: Operation, decide: Callable[[Work, str], object], work: Work
+        ) -> None:
             looks.append((operation.operation_id, True))
-            fire(self, operation, now)
+            if decide is again.recheck:
+                looks.append((operation.operation_id, False))
+            fire(operation, decide, work)
 
-        FollowUps.recheck, Plane._operation_due = recheck, operation_due
+        followups._recheck, due_steps._if_unchanged = recheck, if_unchanged
         try:
             yield
         finally:
-            FollowUps.recheck, Plane._operation_due = look, fire
+            followups._recheck, due_steps._if_unchanged = look, fire
 
     def in_world(self, label: Label, *, crash: bool) -> bool | None:
         """Take a step in the world; tell whether it crashed; None: it refused."""
