@@ -140,8 +140,8 @@ def test_vm_with_a_passthrough_device_keeps_its_host_from_being_emptied() -> Non
     assert "a passthrough device" in refusal(caught.value)
 
 
-def it_given(targets: list[str]) -> verbs.Given:
-    return verbs.Given(targets=tuple(targets), values={})
+def it_given(targets: list[str]) -> verbs.VerbRequest:
+    return verbs.VerbRequest(targets=tuple(targets), values={})
 
 
 def test_guest_that_cannot_be_frozen_can_be_rebooted() -> None:

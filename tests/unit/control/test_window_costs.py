@@ -81,7 +81,7 @@ class Looks:
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Generator[Looks]:
     found = Looks()
-    real = CommonOpenings._look
+    real = CommonOpenings._first_opening
 
     def look(self: CommonOpenings, group: int, at: int) -> Opening:
         before = self.looks
@@ -91,7 +91,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Generator[Looks]:
         return opening
 
     with monkeypatch.context() as patch:
-        patch.setattr(CommonOpenings, "_look", look)
+        patch.setattr(CommonOpenings, "_first_opening", look)
         yield found
 
 

@@ -301,11 +301,11 @@ class Reads:
 async def test_simultaneous_scrapes_share_one_read_of_the_reasons() -> None:
     metrics, reads = Metrics(VirtualClock(START)), Reads()
     readings = cast("Readings", reads)
-    tasks = [asyncio.create_task(metrics._look(readings)) for _ in range(3)]
+    tasks = [asyncio.create_task(metrics._waiting_reasons(readings)) for _ in range(3)]
     await asyncio.sleep(0)
     reads.released.set()
     assert await asyncio.gather(*tasks) == [Held(late=7)] * 3
-    assert await metrics._look(readings) == Held(late=7)
+    assert await metrics._waiting_reasons(readings) == Held(late=7)
     assert reads.count == 1
 
 
@@ -316,7 +316,7 @@ async def test_reasons_are_read_again_after_a_failed_read() -> None:
     readings = cast("Readings", reads)
     for _ in range(2):
         with pytest.raises(StoreError):
-            await metrics._look(readings)
+            await metrics._waiting_reasons(readings)
     assert reads.count == 2
 
 
