@@ -103,7 +103,15 @@ def service_part(name: str) -> Actor:
 
 def campaign_actor(name: str) -> Actor:
     """Return a campaign as an actor: the owner of the cordons of its failed hosts."""
-    return service_part(f"campaign {name}")
+    return service_part(f"{_CAMPAIGN}{name}")
+
+
+def is_campaign(actor: Actor) -> bool:
+    """Return whether an actor is a campaign."""
+    return actor.kind is ActorKind.SERVICE and actor.name.startswith(_CAMPAIGN)
+
+
+_CAMPAIGN = "campaign "
 
 
 CLOCK = Actor(kind=ActorKind.CLOCK)

@@ -15,13 +15,17 @@ from forewarn.campaigns.troubles import TroubleKind
 from forewarn.cluster.view import View
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.rules import campaign_gate, guard, relay_links, waits
+from forewarn.control.rules import (
+    campaign_gate,
+    guard,
+    relay_links,
+    waits,
+)
 from forewarn.control.rules.brake import blocker_of
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
 from forewarn.control.rules.sightings import NOTHING_SEEN, Seen
 from forewarn.fleet.model import Scope
 from forewarn.instants import (
-    DAY,
     MINUTE,
     Micros,
     cut_to_second,
@@ -36,7 +40,13 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.reporting import apart_hosts, blackout_problems, replicas, visit_problems
+from forewarn.reporting import (
+    apart_hosts,
+    blackout_problems,
+    cordon_problems,
+    replicas,
+    visit_problems,
+)
 from forewarn.reporting.campaigns import held_stage, why_waiting
 from forewarn.reporting.problem import Problem, ProblemKind, sighted, sighting_report
 from forewarn.store import kinds
@@ -64,10 +74,6 @@ LATE_SHARE = 4
 FAILED_NAMED_MAX = 100
 """Maximum failed hosts that a problem of a campaign names: more would only be read by
 programs, and `campaign show --json` has all."""
-
-CORDONED_LONG: Micros = DAY
-"""Time after which a cordon can be forgotten work. A shorter one is usually planned."""
-
 
 _FOR_TENANTS = frozenset(
     {ProblemKind.VM_DOWN, ProblemKind.APPROVAL_LATE, ProblemKind.HELD}
@@ -254,21 +260,9 @@ class _Search:
                 yield problem
 
     def _cordoned(self) -> Iterator[Problem]:
-        """Yield the hosts that have been cordoned for so long that they may be forgotten."""
-        if self._is_tenant:
-            return
-        for host in islice(every(self._reader, kinds.HOSTS_CORDONED), ROWS_MAX):
-            if self._now < host.cordons[0].at + CORDONED_LONG:
-                continue
-            yield Problem(
-                kind=ProblemKind.HOST_CORDONED,
-                name=host.name,
-                text=f"host {host.name} {explained.cordoned(host)}",
-                since=host.cordons[0].at,
-                target=host.name,
-                hosts=(host.name,),
-                actions=("host open",),
-            )
+        """Yield the hosts whose cordons may be forgotten."""
+        if not self._is_tenant:
+            yield from cordon_problems.problems(self._reader, now=self._now)
 
     def _without_window(self) -> Iterator[Problem]:
         """Yield the hosts whose maintenance waits because its windows are not open together."""

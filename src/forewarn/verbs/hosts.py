@@ -59,8 +59,8 @@ HOST_ENTRIES = (
         name="host-open",
         group="host",
         summary="open cordoned hosts to new VMs",
-        text="Remove the requester's cordons from hosts. Operations that wait for capacity "
-        "are checked at once.",
+        text="Remove the requester's cordons from hosts, and those of campaigns that have ended "
+        "or have skipped the host. Operations that wait for capacity are checked at once.",
         targets=HOSTS,
         arguments=(
             Argument(

@@ -83,6 +83,10 @@ def cordoned(host: Host) -> str:
     return f"takes no new VM: it is cordoned by {' and by '.join(owners)}"
 
 
+LEFT_BEHIND = ", which has ended or has skipped the host: open it when it is repaired"
+"""What follows `cordoned` if only campaigns cordoned the host that need it no more."""
+
+
 def vm_standing(vm: Vm) -> str:
     """Return the state of a VM in one sentence; without a host for a tenant's
     reader."""

@@ -135,3 +135,39 @@ def test_forgotten_operation_leaves_a_visit_without_stopped_vms() -> None:
     assert [
         each.host for each in it.read(lambda r: r.select(kinds.OPEN_VISITS, limit=9))
     ] == [HOST]
+
+
+def cordoned(it: World) -> list[Problem]:
+    found = it.read(lambda reader: attention.problems(reader, now=it.now))
+    return [each for each in found if each.kind is ProblemKind.HOST_CORDONED]
+
+
+@pytest.mark.parametrize("end", ["skip", "abort"])
+def test_any_operator_opens_a_host_that_its_campaign_needs_no_more(end: str) -> None:
+    it = failing("work fail", hosts=3)
+    with pytest.raises(RefusedError, match="is cordoned by"):
+        it.order(lambda work: cordons.open_host(work, HOST, by_all=False), actor="bob")
+    assert not any("has skipped" in each.text for each in cordoned(it))
+    if end == "skip":
+        steer(it, lambda work: campaigns.skip(work, "bios", [HOST]))
+    else:
+        steer(it, lambda work: campaigns.abort(work, "bios"))
+        it.order(lambda work: visiting.skip(work, HOST))
+    if end == "skip":
+        (left,) = cordoned(it)
+        assert (left.hosts, left.actions) == ((HOST,), ("host open",))
+        assert left.text.endswith(
+            ", which has ended or has skipped the host: open it when it is repaired"
+        )
+        it.order(lambda work: cordons.open_host(work, HOST, by_all=False), actor="bob")
+    assert is_open(it, HOST)
+    assert cordoned(it) == []
+
+
+def test_host_that_is_tried_again_is_not_left_behind() -> None:
+    it = failing("work lie", impact="reboot")
+    steer(it, lambda work: campaigns.pause(work, "bios"))
+    steer(it, lambda work: campaigns.retry(work, "bios", [HOST]))
+    assert campaign(it).failed == ()
+    with pytest.raises(RefusedError, match="is cordoned by"):
+        it.order(lambda work: cordons.open_host(work, HOST, by_all=False), actor="bob")

@@ -2,11 +2,11 @@
 
 A cordon belongs to the actor that requested it. A host can have several, and is open
 when none is left, so that one operator does not open a host that another still needs
-closed. VMs that are on the host stay there. A fleet file does not change cordons.
+closed. What a campaign left behind belongs to nobody. VMs that are on the host stay there. A fleet file does not change cordons.
 """
 
 from forewarn.control.execution import cordoning
-from forewarn.control.rules import campaign_gate
+from forewarn.control.rules import campaign_gate, left_cordons
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Cordon, Host
 from forewarn.problems import listed
@@ -38,6 +38,7 @@ def cordon_for_work(work: Work, name: str) -> Host:
 def open_host(work: Work, name: str, *, by_all: bool) -> Host:
     """Remove the actor's cordon of a host, or those of all actors.
 
+    A cordon of a campaign that has ended or has skipped the host is removed too.
     Operations that wait for capacity are checked if no cordon is left. Raises RefusedError
     if there is no such cordon.
     """
@@ -46,7 +47,12 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
         each
         for each in host.cordons
         # The cordon of a visit ends with the visit.
-        if _is_of_visit(each) or not (by_all or each.by.is_same_as(work.who.actor))
+        if _is_of_visit(each)
+        or not (
+            by_all
+            or each.by.is_same_as(work.who.actor)
+            or left_cordons.is_left_behind(work.tx, host, each)
+        )
     )
     if not host.cordons:
         raise RefusedError(
