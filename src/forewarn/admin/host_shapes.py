@@ -24,6 +24,10 @@ HostShape = shape(
     labels=dict[str, str],
     last=bool,
     state=(str, "up or down."),
+    failed=(
+        bool,
+        "Whether its work failed, and it waits for an operator: a visit or a campaign says so.",
+    ),
     cordons=(list_of(CordonShape), "Empty if the host takes new VMs."),
     vms=list[str],
     keeps_places_for=(list[str], "VMs that are moving to it."),

@@ -149,7 +149,16 @@ def _host_row(host: Json, down: int) -> Sequence[str]:
     used = vms + len(host["keeps_places_for"])
     return (
         host["name"],
-        host["state"] + (", cordoned" if host["cordons"] else ""),
+        ", ".join(
+            word
+            for word, is_shown in (
+                (host["state"], True),
+                # A service of an earlier version does not say it.
+                ("failed", host.get("failed")),
+                ("cordoned", host["cordons"]),
+            )
+            if is_shown
+        ),
         host["zone"] or "-",
         str(vms),
         str(down or "-"),

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.operations import Operation, OperationState
-from forewarn.protocol.visits import STUCK_VISITS, Visit, VisitState
+from forewarn.protocol.visits import Visit, VisitState
+from forewarn.reporting.failed_hosts import all_failed
 from forewarn.reporting.reports import names_each
 from forewarn.store import kinds
-from forewarn.store.port import Reader, columns, every
+from forewarn.store.port import Reader, columns, count, every
 
 Json: TypeAlias = dict[str, Any]
 
@@ -71,13 +72,13 @@ def fleet_overview(reader: Reader, *, now: Micros) -> Json:
     names_hosts = names_each(len(places))
     visits = _some(every(reader, kinds.OPEN_VISITS))
     started = [_started(reader, state) for state in _STARTED]
-    working, failed = _in_work(started, visits), _failed(reader, visits)
+    working, failed = _in_work(started, visits), all_failed(reader, visits)
     requests = {each.request for each in every(reader, kinds.CAMPAIGNS_OPEN)}
     # Counted by the rank of the state, whose hash is faster than that of the state.
     counts = Counter[tuple[_Place, int]]()
     done = Counter[_Place]()
     named: dict[_Place, list[tuple[str, Square]]] = {}
-    vms = 0
+    taken = 0
     for names, are_up, works, are_cordoned, used, done_in in columns(
         reader,
         kinds.ALL_ROOMS,
@@ -103,7 +104,7 @@ def fleet_overview(reader: Reader, *, now: Micros) -> Json:
                 names, are_up, works, are_cordoned, strict=True
             )
         ]
-        vms += sum(used)
+        taken += sum(used)
         counts.update(zip(wheres, states, strict=True))
         if requests:
             done.update(
@@ -115,13 +116,15 @@ def fleet_overview(reader: Reader, *, now: Micros) -> Json:
             for where, name, state in zip(wheres, names, states, strict=True):
                 named.setdefault(where, []).append((name, _WORST_FIRST[state]))
     racks: dict[_Place, _Part] = {}
-    for (where, state), count in counts.items():
+    for (where, state), number in counts.items():
         part = racks.setdefault(
             where, _Part(done=done[where], hosts=named.get(where, []))
         )
-        part.counts[_WORST_FIRST[state]] = count
+        part.counts[_WORST_FIRST[state]] = number
+    # A VM that is moving takes a place on two hosts.
+    moving = count(reader, kinds.VMS_MOVING, limit=max(1, taken))
     return {
-        **_document(racks, vms, now, names_hosts=names_hosts),
+        **_document(racks, taken - moving, now, names_hosts=names_hosts),
         "at_least": any(len(each) > READ_MAX for each in (*started, visits)),
     }
 
@@ -218,13 +221,3 @@ def _in_work(started: Iterable[list[Operation]], visits: Iterable[Visit]) -> set
     idle = {VisitState.WAITING, VisitState.ANNOUNCED}
     hosts = {each.host for operations in started for each in operations}
     return hosts | {each.host for each in visits if each.state not in idle}
-
-
-def _failed(reader: Reader, visits: Iterable[Visit]) -> set[str]:
-    """Return the hosts that failed and wait for an operator."""
-    found = {
-        host
-        for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
-        for host in campaign.failed_hosts
-    }
-    return found | {each.host for each in visits if each.state in STUCK_VISITS}

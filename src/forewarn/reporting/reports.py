@@ -30,6 +30,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.visits import VisitState
 from forewarn.reporting.blocker_reports import reports_with
+from forewarn.reporting.failed_hosts import has_failed
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, AuditEntry, Brake
@@ -223,6 +224,7 @@ def host_report(reader: Reader, host: Host) -> Json:
         "labels": dict(host.labels),
         "last": host.last,
         "state": host.state.value,
+        "failed": has_failed(reader, host.name),
         "cordons": [
             {
                 "by": each.by.text,

@@ -77,6 +77,18 @@ def test_each_host_has_its_worst_state(
     assert states(overview(client))["h0003"] == "working"
 
 
+def test_vm_that_moves_counts_once(small: tuple[LocalGateway, TestClient]) -> None:
+    gateway, client = small
+    client.post("/v1/maintain", json={"hosts": ["h0003"], "impact": "live-migrate"})
+    moving = set[int]()
+    for _ in range(90):
+        assert overview(client)["vms"] == 8
+        hosts = client.get("/v1/fleet?after=hosts:").json()["hosts"]
+        moving.add(sum(len(each["keeps_places_for"]) for each in hosts))
+        gateway.advance("10s")
+    assert moving == {1}
+
+
 def test_hosts_that_an_open_campaign_has_done_are_counted(
     small: tuple[LocalGateway, TestClient],
 ) -> None:

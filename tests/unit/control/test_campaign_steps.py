@@ -24,7 +24,8 @@ from forewarn.protocol.operations import Action, OperationState
 from forewarn.protocol.visits import Visit, VisitState
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.reporting.explanations import explain
-from forewarn.reporting.reports import audit_report
+from forewarn.reporting.fleet_overview import fleet_overview
+from forewarn.reporting.reports import audit_report, host_report
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import AuditKind
@@ -337,3 +338,21 @@ def test_end_of_an_operation_names_the_visit_that_decides_how_its_host_ends() ->
     ends = {each["what"]: each["visit"] for each in entries}
     assert ends["operation done"] == visit.visit_id
     assert ends["visit failed"] is None
+
+
+def test_failed_host_is_called_failed_in_each_list_until_it_is_skipped() -> None:
+    it = of(3, "work fail")
+    start(it, CANARY, impact="none")
+    it.advance("1d")
+    host = it.read(lambda reader: reader.get(Host, name_of(0)))
+    assert host is not None
+
+    def lists() -> tuple[bool, str]:
+        report = it.read(lambda reader: host_report(reader, host))
+        found = it.read(lambda reader: fleet_overview(reader, now=it.now))
+        squares = {name: state for _, name, state in found["clusters"][0]["squares"]}
+        return report["failed"], squares[host.name]
+
+    assert lists() == (True, "failed")
+    steer(it, lambda work: campaigns.skip(work, "bios", [host.name]))
+    assert lists() == (False, "cordoned")

@@ -11,7 +11,8 @@ from forewarn.control.requests import brake, campaigns
 from forewarn.control.requests.verbs.campaigns import CAMPAIGN_DECISIONS
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.drivers.tasks import Fault, FaultKind, parse_fault
+from forewarn.fleet.model import Capacity
 from forewarn.instants import HOUR, MINUTE, SECOND, parse_instant
 from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.protocol.operations import Action
@@ -171,6 +172,24 @@ def test_budgets_show_their_use_by_group() -> None:
     assert found["failures", None]["most"] == 3
     # A stage before the last one tolerates no VM that is down.
     assert found["vms-down", None]["most"] == 0
+
+
+def test_failed_host_uses_one_place_also_while_its_vms_recover() -> None:
+    driver = SimulatedDriver()
+    driver.inject(parse_fault("work fail"))
+    it = world_of(8, driver=driver)
+    steps = "[campaign.steps]\nwork = { step = 'flash', version = '2' }\n"
+    start(it, steps + STAGES, impact="live-migrate")
+    while not campaign(it).failed:
+        it.advance("10s")
+    (host,) = campaign(it).failed_hosts
+    room = it.read(lambda reader: reader.get(Capacity, host))
+    assert room is not None
+    assert room.works, "its operation has not ended"
+    for _ in range(2):
+        (rack,) = (each for each in seen(it)["budgets"] if each["kind"] == "group")
+        assert (rack["used"], rack["failed"]) == (1, 1)
+        it.advance("1h")
 
 
 def test_windows_and_blackouts_are_times_in_the_span() -> None:

@@ -223,13 +223,15 @@ def group_use(
     """Return how much of the budget of a place is used, whether it is used up or not."""
     most = _group_most(reader, amount, place)
     failed = _failed_at(reader, campaign, place)
+    # A failed host can still be in work: the recovery of its VMs, or another request.
+    idle = sum(1 for host in failed if not _is_at_work(reader, host))
     return BudgetUsed(
         campaign=campaign.name,
         budget=BudgetKind.GROUP,
-        used=count(reader, kinds.ROOMS_AT_WORK, place, limit=most + 1) + failed,
+        used=count(reader, kinds.ROOMS_AT_WORK, place, limit=most + 1) + idle,
         most=most,
         subject=place.removeprefix(f"{LABEL}="),
-        failed=failed,
+        failed=len(failed),
     )
 
 
@@ -241,10 +243,17 @@ def _group_most(reader: Reader, amount: str, place: str) -> int:
     return max(1, written.of(size))
 
 
-def _failed_at(reader: Reader, campaign: CampaignRecord, place: str) -> int:
-    """Return how many failed hosts of a campaign stand at a place."""
+def _failed_at(reader: Reader, campaign: CampaignRecord, place: str) -> list[str]:
+    """Return the names of the failed hosts of a campaign that stand at a place."""
     hosts = (reader.get(Host, name) for name in campaign.failed_hosts)
-    return sum(1 for host in hosts if host is not None and place in places_of(host))
+    return [
+        host.name for host in hosts if host is not None and place in places_of(host)
+    ]
+
+
+def _is_at_work(reader: Reader, host: str) -> bool:
+    room = reader.get(Capacity, host)
+    return room is not None and room.works > 0
 
 
 def _tenants(

@@ -103,7 +103,9 @@ function row(host, isDown) {
       ${
         host.state === "down"
           ? html`<b class="bad">✕ down</b>`
-          : host.cordons.length
+          : host.failed
+            ? html`<b class="bad">✕ failed</b>`
+            : host.cordons.length
             ? html`<b class="warn">cordoned</b>`
             : host.state
       }
