@@ -106,8 +106,8 @@ function row(host, isDown) {
           : host.failed
             ? html`<b class="bad">✕ failed</b>`
             : host.cordons.length
-            ? html`<b class="warn">cordoned</b>`
-            : host.state
+              ? html`<b class="warn">cordoned</b>`
+              : host.state
       }
     </td>
     <td class="num" data-l="VMs">
