@@ -11,6 +11,7 @@ import { detail, drawer } from "../drawer.js";
 import * as orders from "../orders.js";
 import { count, number } from "../text.js";
 import * as timeline from "../timeline.js";
+import { isOpen } from "../timeline_open.js";
 import { opensFirst } from "../timeline_rows.js";
 import { head, progress, waves, termsOf } from "./campaign_head.js";
 import { hostTable } from "./campaign_table.js";
@@ -93,7 +94,7 @@ function racksOf(cluster) {
 const clusters = () => tree().value?.clusters ?? [];
 const openClusters = () =>
   clusters()
-    .filter((each) => timeline.isOpen(`c:${each.cluster}`, opensFirst(tree().value, each)))
+    .filter((each) => isOpen(`c:${each.cluster}`, opensFirst(tree().value, each)))
     .map((each) => each.cluster);
 
 /** @param {string} cluster @param {string} rack */
