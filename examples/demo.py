@@ -8,7 +8,7 @@ requests with the `forewarn` command, and shows on a timeline what the VMs see.
 In one of them `forewarn agent` prepares, approves and recovers.
 Then `forewarn simulate` runs a drill with a fragile client and with one that passes.
 At last, a campaign maintains six hosts; its first host fails and is repaired.
-With `--console`, the service of the campaign runs until Ctrl-C, and its console is opened.
+With `--console`, a larger campaign then runs until Ctrl-C, and its console is opened.
 The exit status is 0 only if the clients saw all of it.
 """
 
@@ -277,8 +277,13 @@ def main() -> int:
                 timeline=timeline,
                 within=STEP_SECONDS,
             )
-            stays = has_console and timeline.all_seen
-            if stays:
+        stays = has_console and timeline.all_seen
+        if stays:
+            watched = folder / "watched"
+            places = console.prepare(watched)
+            with service(watched, places):
+                operator = Operator(places.admin_url, timeline, folder=watched)
+                console.begin(operator.ask)
                 timeline.end(console.OPENED)
                 console.stay(operator.console, url=places.admin_url)
     except clients.NotSeenError as error:

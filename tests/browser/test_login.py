@@ -50,7 +50,7 @@ def test_token_opens_the_page_that_was_asked_for(
     expect(token).to_be_focused()
     token.fill("wrong")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("token")
+    expect(page.get_by_role("alert")).to_contain_text("does not know this token")
     token.fill(SECRET)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("alice · operator")).to_be_visible()
@@ -79,6 +79,20 @@ def test_link_logs_in_once(guarded: Place, new_tab: Callable[..., Tab]) -> None:
     other.page.goto(guarded.url + path)
     expect(other.page.get_by_role("alert")).to_contain_text("used already")
     expect(other.page.get_by_label("Token")).to_be_visible()
+
+
+def test_refused_link_is_said_above_the_page_of_a_session(
+    guarded: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(guarded)
+    page = tab.page
+    page.goto(f"{guarded.url}/console/")
+    page.get_by_label("Token").fill(SECRET)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("alice · operator")).to_be_visible()
+    page.goto(f"{guarded.url}/console/login#narwhal")
+    expect(page.get_by_text("The link has logged nobody in")).to_be_visible()
+    expect(page.get_by_text("alice · operator")).to_be_visible()
 
 
 def test_revoked_token_ends_the_page_and_keeps_what_was_typed(

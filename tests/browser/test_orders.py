@@ -1,15 +1,19 @@
 """Dialogs say what an order will do, and do not press what the service refuses."""
 
+import itertools
 import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.support.consoles import Place, Tab
+from tests.support.consoles import MIDDLE, WIDE, Place, Tab
 
 COUNTS_MAX = 6
 """Requests of a minute about an order that is refused: after 0, 4, 12, 28 and 60 s."""
+
+LISTS_MAX = 12
+"""Requests of a minute for the lists of Now, after the service has gone."""
 
 
 @pytest.fixture
@@ -108,3 +112,79 @@ def test_skipped_hosts_are_not_shown_as_done(
         expect(page.locator(f'.row[data-id="h:{host}"]')).to_contain_text("skipped")
     expect(page.locator('.row[data-id="d:c2/c2-r1"]')).to_have_count(0)
     shared.ask("/v1/campaign-abort", {"campaign": campaign, "reason": "over"})
+
+
+def test_unknown_campaign_is_asked_for_alone(
+    shared: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(shared, statuses={404})
+    asked: list[str] = []
+    tab.page.on(
+        "request",
+        lambda each: asked.append(each.url) if "narwhal" in each.url else None,
+    )
+    page = tab.open("campaigns/narwhal")
+    expect(page.get_by_text("There is no such campaign")).to_be_visible()
+    assert [each for each in asked if "/v1/" in each][1:] == []
+
+
+def test_tenant_is_found_with_all_changes(
+    shared: Place, new_tab: Callable[..., Tab]
+) -> None:
+    shared.ask("/v1/fail", {"names": ["bank-c2-r1-1"]})
+    page = new_tab(shared).open("hosts")
+    page.keyboard.press("/")
+    page.keyboard.type("bank")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="History", level=2)).to_be_visible()
+    lines = page.locator("#history-lines li")
+    expect(lines.first).to_be_visible()
+    page.get_by_role("button", name="main").click()
+    page.get_by_label("Who").fill("nobody")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("button", name="Show all changes").click()
+    expect(page.get_by_role("button", name="all", exact=True)).to_have_attribute(
+        "aria-pressed", "true"
+    )
+
+
+def test_labels_of_the_axis_do_not_touch(
+    shared: Place, new_tab: Callable[..., Tab]
+) -> None:
+    campaign = shared.start_campaign(name="axis")
+    page = new_tab(shared).open(f"campaigns/{campaign}?as=timeline")
+    labels = page.locator(".axis svg text")
+    for size, most in ((WIDE, 7), (MIDDLE, 3)):
+        page.set_viewport_size(size)
+        expect(labels.filter(has_text="now")).to_have_count(1)
+        # It is drawn again for the new size with the next change of the clock.
+        page.get_by_role("button", name="2 h", exact=True).click()
+        page.get_by_role("button", name="4 h", exact=True).click()
+        found = [each.bounding_box() for each in labels.all()]
+        boxes = sorted((box["x"], box["width"]) for box in found if box)
+        gaps = [b[0] - a[0] - a[1] for a, b in itertools.pairwise(boxes)]
+        assert min(gaps) > 2, boxes
+        assert len(boxes) >= most, boxes
+    shared.ask("/v1/campaign-abort", {"campaign": campaign, "reason": "over"})
+
+
+def test_service_that_is_away_is_asked_less_and_less(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place)
+    tab.page.clock.install()
+    page = tab.open()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    asked: list[str] = []
+
+    def away(route: Route) -> None:
+        asked.append(route.request.url)
+        route.abort()
+
+    page.route("**/v1/**", away)
+    place.kill()
+    for _ in range(60):
+        page.clock.run_for(1000)
+    expect(page.get_by_role("button", name="Reconnect")).to_be_visible()
+    lists = [each for each in asked if "/v1/watch" not in each]
+    assert len(lists) <= LISTS_MAX, lists

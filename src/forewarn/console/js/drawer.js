@@ -57,12 +57,13 @@ function steps(host) {
   const list = host.steps.length
     ? host.steps.map((/** @type {any} */ each) => [
         each.kind,
-        each.outcome === "failed"
-          ? "failed"
-          : each.outcome
-            ? "past"
-            : each.current && host.state !== "announced"
-              ? "cur"
+        // A step that is repeated has the outcome of before.
+        each.current && !["announced", "failed"].includes(host.state)
+          ? "cur"
+          : each.outcome === "failed"
+            ? "failed"
+            : each.outcome
+              ? "past"
               : "",
         each.step,
       ])
@@ -75,6 +76,9 @@ function steps(host) {
             : "",
         "",
       ]);
+  const failed =
+    host.state === "failed" &&
+    host.steps.findLast((/** @type {any} */ each) => each.outcome === "failed");
   const since = time.at(host.step?.since);
   const usual = host.step && host.usual?.step_seconds[host.step.state];
   return html`<div class="in">
@@ -88,13 +92,15 @@ function steps(host) {
     </ol>
     <p class="soft">
       ${
-        host.step
-          ? html`${host.step.state.toLowerCase()}${
-              Number.isNaN(since)
-                ? ""
-                : html` since ${moment(since, time.minute)}, ${time.roughly(time.now() - since)}`
-            }${usual ? `; others took ${time.roughly(usual * 1000)}` : ""}`
-          : said(host)
+        failed
+          ? html`failed in ${failed.kind} ${moment(time.at(failed.at), time.second)}`
+          : host.step
+            ? html`${host.step.state.toLowerCase()}${
+                Number.isNaN(since)
+                  ? ""
+                  : html` since ${moment(since, time.minute)}, ${time.roughly(time.now() - since)}`
+              }${usual ? `; others took ${time.roughly(usual * 1000)}` : ""}`
+            : said(host)
       }
     </p>
   </div>`;

@@ -93,8 +93,8 @@ const SHOWN = {
   campaign: (found) => `campaigns/${encodeURIComponent(found.name)}`,
   operation: (found) => `history?since=60d&all=yes&operation=${encodeURIComponent(found.name)}`,
   event: (found) => `history?since=60d&all=yes&event=${encodeURIComponent(found.name)}`,
-  scope: (found) => `history?since=60d&scope=${encodeURIComponent(found.name)}`,
-  tenant: (found) => `history?since=60d&tenant=${encodeURIComponent(found.name)}`,
+  scope: (found) => `history?since=60d&all=yes&scope=${encodeURIComponent(found.name)}`,
+  tenant: (found) => `history?since=60d&all=yes&tenant=${encodeURIComponent(found.name)}`,
 };
 
 /** Go to what was sought, or to the hosts and VMs that match. @param {Event} event */
@@ -174,7 +174,7 @@ export function notices() {
             }
             Orders are still checked by the service.</span
           >
-          <button class="small" @click=${retryNow}>Now</button>
+          <button class="small" @click=${retryNow}>Reconnect</button>
         </div>`
       : nothing
   }

@@ -6,10 +6,16 @@ import { NoAnswer, post, Refused, remove } from "./api.js";
 import { changed, state } from "./store.js";
 import { brand } from "./frame.js";
 import { BASE } from "./pages.js";
+import { marked } from "./parts.js";
 import { tellSession } from "./stream.js";
 
 /** Where `forewarn console` leads; the link is after #, which the server never sees. */
 const LOGIN = `${BASE}login`;
+
+/** The hint of the service is for programs. */
+const UNKNOWN =
+  "The service does not know this token: it is mistyped, revoked, or its time is over. " +
+  "`forewarn token create` makes another.";
 
 let error = "";
 let isBusy = false;
@@ -32,21 +38,24 @@ async function send(body) {
     error =
       failure instanceof NoAnswer
         ? "The service does not answer. Try again."
-        : failure instanceof Refused
-          ? `${failure.message}. ${failure.hint}`
-          : String(failure);
+        : failure instanceof Refused && failure.status === 401 && "token" in body
+          ? UNKNOWN
+          : failure instanceof Refused
+            ? `${failure.message}. ${failure.hint}`
+            : String(failure);
   }
   isBusy = false;
   changed({ now: true });
 }
 
-/** Use the link of the address, if it has one. */
+/** Use the link of the address, if it has one. @returns {Promise<string>} Why it was refused. */
 export async function useLink() {
-  if (location.pathname !== LOGIN) return;
+  if (location.pathname !== LOGIN) return "";
   const link = location.hash.slice(1);
   // It must not stay in the history of the browser.
   history.replaceState(null, "", BASE);
   if (link) await send({ link });
+  return error;
 }
 
 /** End the session, in all tabs. */
@@ -132,7 +141,7 @@ const login = () =>
         Sent once, never stored in the page or in an address. The session ends with the token, or
         after 12 hours. <code>forewarn console</code> gives a link that logs in.
       </p>
-      ${error ? html`<p class="bad b" role="alert">${error}</p>` : nothing}
+      ${error ? html`<p class="bad b" role="alert">${marked(error)}</p>` : nothing}
       <p class="acts">
         <span class="grow"></span
         ><button class="prim" aria-disabled=${isBusy ? "true" : nothing}>

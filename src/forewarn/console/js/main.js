@@ -26,8 +26,10 @@ const TOPICS = {
   simulator: "campaigns,problems,operations,events,history",
 };
 
-/** Pause before the session is asked for again, if there was no answer. */
+/** Pause before the session is asked for again, if there was no answer; then twice as long. */
 const AGAIN_MS = 2000;
+const AGAIN_MS_MAX = 60_000;
+let failures = 0;
 
 /**
  * @type {{route: import("./pages.js").Route, params: string[], page: import("./pages.js").Page} |
@@ -67,7 +69,7 @@ function mark() {
   const name = shown && !trouble ? shown.page.title(shown.params) : "forewarn";
   const number = needed() && kind() === "operator" ? `(${needed()}) ` : "";
   const world = kind() === "simulator" ? "simulation: " : "";
-  document.title = `${number}${world}${name} · forewarn`;
+  document.title = name === "forewarn" ? name : `${number}${world}${name} · forewarn`;
 }
 
 /** Counts the pages that were opened: one that loads more slowly than the next comes too late. */
@@ -145,8 +147,9 @@ async function enter() {
     trouble =
       error instanceof Refused ? `${error.message}. ${error.hint}` : "The service does not answer";
     changed({ now: true });
-    return void setTimeout(enter, AGAIN_MS);
+    return void setTimeout(enter, Math.min(AGAIN_MS_MAX, AGAIN_MS * 2 ** failures++));
   }
+  failures = 0;
   state.isOut = false;
   follow(TOPICS[kind()], out, lookAtVersion);
   await open();
@@ -154,9 +157,11 @@ async function enter() {
 }
 
 /**
- * After a pause of the stream, the service can be another version, which this page does not fit.
+ * After a pause of the stream, the lists are old, and the service can be another version, which
+ * this page does not fit.
  */
 async function lookAtVersion() {
+  refreshAll();
   const session = await get("/v1/session").catch(() => null);
   if (!session?.version || session.version === state.session?.version) return;
   state.newVersion = session.version;
@@ -179,4 +184,10 @@ setInterval(() => {
   look();
   lookAtLists();
 }, 1000);
-void useLink().then(enter);
+void useLink().then(async (refusal) => {
+  await enter();
+  // The form shows it by itself.
+  if (!refusal || state.isOut) return;
+  state.failure = `The link has logged nobody in: ${refusal}`;
+  changed({ now: true });
+});

@@ -128,9 +128,14 @@ export const legend = html`<div class="legend" role="group" aria-label="Legend">
   >
 </div>`;
 
-/** A sentence of the service, with its commands as such. @param {string} text */
+const INSTANT = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
+
+/** A sentence of the service, with its instants as those of the page. @param {string} text */
+export const timed = (text) => text.replace(INSTANT, (each) => time.when(time.at(each)));
+
+/** The same, and its commands as such. @param {string} text */
 export const marked = (text) =>
-  text.split("`").map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+  text.split("`").map((part, index) => (index % 2 ? html`<code>${part}</code>` : timed(part)));
 
 /** @param {any} title @param {any} text */
 export const empty = (title, text) => html`<div class="empty"><b>${title}</b>${text}</div>`;
@@ -251,8 +256,8 @@ function sentence(group) {
         );
   const said = BAD.test(entry.what) ? html`<span class="bad">${words}</span>` : words;
   const detail = entry.detail.split("\n")[0] ?? "";
-  const tells = detail && !detail.endsWith(named[0] ?? "\0") ? `: ${detail}` : "";
-  const why = group.find((each) => each.why)?.why;
+  const tells = detail && !detail.endsWith(named[0] ?? "\0") ? `: ${timed(detail)}` : "";
+  const why = group.find((each) => each.why && !detail.endsWith(each.why))?.why;
   return html`<span
     >${links}${named.length ? " " : ""}${said}${tells} ${why ? html`<q>${why}</q>` : nothing}</span
   >`;

@@ -9,7 +9,7 @@ const FRAME_MS = 250;
 const HISTORY_MAX = 500;
 /** A list is fetched again after this time, even if nothing tells of a change. */
 const OLD_MS = 60_000;
-/** The same of a list that could not be read. */
+/** The same of a list that could not be read; after each failure it is twice as long. */
 const AGAIN_MS = 5000;
 /**
  * What a list watches that the stream continues: what happened before the stream began is in the
@@ -198,6 +198,7 @@ export const afterDraw = (call) => waiting.push(call);
  * @property {Error | null} error Why there is no newer answer.
  * @property {number} since When the first request was sent, in the browser's ms.
  * @property {() => void} refresh
+ * @property {() => void} hurry Fetch it without a pause.
  * @property {(names: string[]) => void} note Topics of which something has changed.
  */
 
@@ -215,26 +216,31 @@ export function resource(from, { topics: watched = ["history"], pause = 3000 } =
   let isBusy = false;
   let isDue = false;
   let askedAt = -Infinity;
+  let failures = 0;
   let timer = 0;
   const ask = typeof from === "string" ? () => get(from) : from;
+  const again = () => Math.min(OLD_MS, AGAIN_MS * 2 ** (failures - 1));
 
   /** @type {Resource} */
   const self = {
     value: undefined,
     error: null,
     since: 0,
+    hurry() {
+      askedAt = -Infinity;
+      self.refresh();
+    },
     refresh() {
       self.since ||= Date.now();
       isDue = true;
       clearTimeout(timer);
       if (isBusy) return;
-      const left = askedAt + pause - Date.now();
+      const left = askedAt + Math.max(pause, failures && again()) - Date.now();
       if (left > 0 && (self.value !== undefined || self.error)) timer = setTimeout(fetchNow, left);
       else fetchNow();
     },
     note(names) {
-      const isOld =
-        Date.now() - askedAt > (self.error && !isRefusal(self.error) ? AGAIN_MS : OLD_MS);
+      const isOld = Date.now() - askedAt > (failures ? again() : OLD_MS);
       if (isOld || names.some((name) => watched.includes(name))) self.refresh();
     },
   };
@@ -247,8 +253,10 @@ export function resource(from, { topics: watched = ["history"], pause = 3000 } =
     try {
       self.value = await ask();
       self.error = null;
+      failures = 0;
     } catch (error) {
       self.error = /** @type {Error} */ (error);
+      failures = isRefusal(error) ? 0 : failures + 1;
       // What is gone must not stay on the page.
       if (error instanceof Refused && [403, 404].includes(error.status)) self.value = undefined;
     }
@@ -268,7 +276,7 @@ export function use(found) {
 
 /** Fetch all lists of the page again. */
 export function refreshAll() {
-  for (const each of used) each.refresh();
+  for (const each of used) each.hurry();
 }
 
 /** To be called each second: lists become old also while nothing changes. */
@@ -276,6 +284,8 @@ export const lookAtLists = () => noteTopics([]);
 
 /** @param {string[]} names */
 function noteTopics(names) {
-  for (const each of used) each.note(names);
+  // A service that is away is asked by the stream only, which comes back with all changes.
+  const isAway = state.link.mode === "stale" && !state.link.why;
+  if (!isAway) for (const each of used) each.note(names);
   changed();
 }

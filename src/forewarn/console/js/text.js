@@ -67,5 +67,6 @@ export function some(names, most = 3) {
 export const short = (text, most = 8) =>
   text.length > most + 1 ? `${text.slice(0, most)}…` : text;
 
-/** @param {string} text */
-export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+/** A word that is a name with signs stays as it is. @param {string} text */
+export const capital = (text) =>
+  /^\w*[_\d]/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);

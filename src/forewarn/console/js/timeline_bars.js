@@ -95,14 +95,26 @@ function lines({ from, until }) {
   return { found, step };
 }
 
+/** The width that a label takes, and that of the label of now, in px. */
+const LABEL = 42;
+const LABEL_NOW = 66;
+/** The width of an axis that is not drawn yet, in px. */
+const WIDTH_USUAL = 800;
+
 /** @param {View} view */
 export function axis(view) {
   const now = place(view, time.now());
   const { found, step } = lines(view);
-  return svg`${found.map((at, index) => {
+  const width = document.querySelector(".axis svg")?.clientWidth || WIDTH_USUAL;
+  const near = (50 * (LABEL + LABEL_NOW)) / width;
+  const edge = (50 * LABEL) / width;
+  const each = Math.ceil((LABEL * (view.until - view.from)) / (width * step));
+  return svg`${found.map((at) => {
     const x = place(view, at);
-    if (x < 2 || x > 97 || Math.abs(x - now) < 9) return nothing;
-    return svg`<text class=${index % 2 ? "t2" : ""} x=${percent(x)} y="16" text-anchor="middle">${
+    // By the time, so that a label stays where it is while time goes on.
+    if (Math.round(at / step) % each) return nothing;
+    if (x < edge || x > 100 - edge || Math.abs(x - now) < near) return nothing;
+    return svg`<text x=${percent(x)} y="16" text-anchor="middle">${
       step >= 1440 * MINUTE ? time.when(at).replace(" 00:00", "") : time.minute(at)
     }</text>`;
   })}${

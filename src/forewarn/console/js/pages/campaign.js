@@ -206,7 +206,7 @@ function dock() {
       ${
         waits().value?.waits.length
           ? waitsTable(waits().value.waits, true, campaign().rollout)
-          : empty("Nobody is waited for", "Approvals that are missing appear here.")
+          : empty("No tenant is waited for", "Approvals of tenants that are missing appear here.")
       }
     </section>
     <section class="card" aria-labelledby="fh">
@@ -251,6 +251,9 @@ function view() {
       ${host ? drawer(found, host, close) : nothing}
     </div>`;
 }
+
+/** The revision of the campaign for which its outlook was fetched at once. */
+let hurried = "";
 
 /** The host of the address whose row has been opened. */
 let revealed = "";
@@ -299,15 +302,24 @@ export const page = {
       revealed = "";
       timeline.reset();
     }
+    const found = campaign();
+    // A campaign that is not known is asked for alone: it may not exist.
+    if (!found) return [self()];
+    const { value } = outlook();
+    if (value && value.state !== found.state && hurried !== found.revision) {
+      hurried = found.revision;
+      outlook().hurry();
+    }
     const opened = [...wanted].map(hosts);
     const parts = tree().value?.racks_left_out ? openClusters().map(clusterTree) : [];
-    const shown = asked("host") && campaign() ? [detail(campaign().campaign, asked("host"))] : [];
+    const shown = asked("host") ? [detail(found.campaign, asked("host"))] : [];
     return [
       self(),
       tree(),
       outlook(),
       capacity(),
-      ...(campaign() ? [waits(), past()] : []),
+      waits(),
+      past(),
       ...(isHaltedByCheck() ? [checks()] : []),
       ...opened,
       ...parts,

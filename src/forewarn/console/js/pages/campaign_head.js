@@ -3,7 +3,7 @@
 import { html, nothing } from "../lit.js";
 import { address, bar, campaignPill, marked, mayOrder } from "../parts.js";
 import * as orders from "../orders.js";
-import { capital, count, number } from "../text.js";
+import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { waveList } from "../waves.js";
 
@@ -18,7 +18,7 @@ function because(campaign) {
     return html`Paused by ${paused.by}, ${time.when(time.at(paused.at))}
     ${paused.reason ? html`<q>${paused.reason}</q>` : nothing}: ${count(campaign.in_flight, "host")}
     in work ${campaign.in_flight === 1 ? "goes" : "go"} on, nothing starts`;
-  return campaign.waits_for ? marked(capital(campaign.waits_for)) : nothing;
+  return campaign.waits_for ? html`Waits: ${marked(campaign.waits_for)}` : nothing;
 }
 
 /**
@@ -117,7 +117,9 @@ export function progress(campaign, counts, outlook) {
   const running = (of.impacting ?? 0) + (of.recovering ?? 0);
   const announced = (of.announced ?? 0) + (of.ready ?? 0);
   const failed = of.failed ?? 0;
-  const ends = time.at(campaign.ended ?? outlook?.eta.at);
+  // What the service expected before the last order is over.
+  const eta = outlook?.state === campaign.state ? outlook.eta : null;
+  const ends = time.at(campaign.ended ?? eta?.at);
   const window = outlook?.windows.find(
     (/** @type {any} */ each) => time.at(each.closes) > time.now(),
   );
@@ -125,8 +127,8 @@ export function progress(campaign, counts, outlook) {
   const isLate = ends > closes;
   const end = campaign.ended
     ? "ended"
-    : Number.isNaN(ends) && outlook?.eta.unknown
-      ? `ETA: ${outlook.eta.unknown}`
+    : Number.isNaN(ends) && eta?.unknown
+      ? `ETA: ${eta.unknown}`
       : "ETA";
   return html`<section class="card" aria-label="Progress">
     <div class="kpis">
@@ -139,9 +141,7 @@ export function progress(campaign, counts, outlook) {
         <b
           class=${isLate ? "warn" : ""}
           title=${
-            outlook?.eta.hosts
-              ? `from the last ${count(outlook.eta.hosts, "host")}, ${outlook.eta.slots} at once`
-              : ""
+            eta?.hosts ? `from the last ${count(eta.hosts, "host")}, ${eta.slots} at once` : ""
           }
           >${time.when(ends)}</b
         >${end}${Number.isNaN(closes) ? "" : `, window closes ${time.when(closes)}`}
@@ -223,16 +223,12 @@ function limit([label, found]) {
 
 /** @param {any} campaign @param {any} outlook @param {any} capacity */
 export function waves(campaign, outlook, capacity) {
-  const budgets = outlook?.budgets ?? [
-    {
-      kind: "in-flight",
-      subject: null,
-      used: campaign.in_flight,
-      most: campaign.at_once,
-      full: campaign.in_flight >= campaign.at_once,
-      failed: 0,
-    },
-  ];
+  // What is in flight now is told with each change, the rest more rarely.
+  const { in_flight: used, at_once: most } = campaign;
+  const inFlight = { kind: "in-flight", subject: null, used, most, full: used >= most, failed: 0 };
+  const budgets = outlook?.budgets.map((/** @type {any} */ each) =>
+    each.kind === "in-flight" && !each.subject ? { ...each, used, full: used >= each.most } : each,
+  ) ?? [inFlight];
   const limits = budgets.filter((/** @type {any} */ each) => !HALTS.includes(each.kind));
   const halts = budgets.filter((/** @type {any} */ each) => HALTS.includes(each.kind));
   return html`<section class="card" aria-label="Stages and budgets">

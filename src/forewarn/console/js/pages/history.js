@@ -128,12 +128,19 @@ function view() {
               }`
           : empty(
               "No change matches",
-              html`<button
-                @click=${() =>
-                  look({ ...Object.fromEntries(FILTERS.map((name) => [name, ""])), since: "60d" })}
-              >
-                Clear the filters
-              </button>`,
+              html`${
+                  isAll
+                    ? nothing
+                    : html`<button @click=${() => look({ all: "yes" })}>Show all changes</button> `
+                }<button
+                  @click=${() =>
+                    look({
+                      ...Object.fromEntries(FILTERS.map((name) => [name, ""])),
+                      since: "60d",
+                    })}
+                >
+                  Clear the filters
+                </button>`,
             );
       })}
     </section>`;

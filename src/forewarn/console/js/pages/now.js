@@ -1,8 +1,7 @@
 // Now: what needs a person, the worst first, and what runs.
 
 import { html, nothing } from "../lit.js";
-import { newest } from "../api.js";
-import { READY, all, changed, news, resource, state } from "../store.js";
+import { all, changed, resource, state } from "../store.js";
 import {
   address,
   bar,
@@ -21,6 +20,7 @@ import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { etaOf, etas } from "./campaign_etas.js";
 import { down, lookups } from "./now_down.js";
+import { entries, past } from "./latest.js";
 import { held, unknown, waiting } from "./now_lists.js";
 
 const waits = resource("/v1/waits?limit=200", { topics: ["history", "problems"] });
@@ -32,18 +32,6 @@ const CLUSTERS_MAX = 20;
 
 /** Lines of activity. */
 const LINES = 14;
-/** Main changes that are read: several can be one line. */
-const LINES_READ = 40;
-
-/** The latest entries of the history from before the stream began, the newest first. */
-export const past = resource(() => newest("", LINES_READ, isMain), { topics: [READY] });
-
-export function entries() {
-  const fresh = news();
-  const known = new Set(fresh.map((each) => each.id));
-  return [...fresh, ...(past.value ?? []).filter((/** @type {any} */ each) => !known.has(each.id))];
-}
-
 const filters = { who: "", what: "main" };
 const PARTS = ["driver", "clock", "policy"];
 

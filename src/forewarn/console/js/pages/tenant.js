@@ -7,7 +7,7 @@ import { address, empty, feed, isMain, loaded, loading, mayOrder, moment } from 
 import * as orders from "../own_orders.js";
 import { count } from "../text.js";
 import * as time from "../time.js";
-import { entries, past as earlier } from "./now.js";
+import { entries, past as earlier } from "./latest.js";
 import { availability, scopes } from "./availability.js";
 import { banner, cards, downVms, waiting } from "./tenant_cards.js";
 import { ownVms, past, vms } from "./tenant_vms.js";

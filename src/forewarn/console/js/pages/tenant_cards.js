@@ -148,7 +148,8 @@ function approved(events) {
   const id = `a-${first.operation}`;
   const by = events.map(
     (each, index) =>
-      html`${index ? ", " : ""}<span class="mono">${each.approved_by}</span
+      html`${index ? ", " : ""}<span class="mono"
+          >${each.approved_by.replace(/^\((.*)\)$/, "$1")}</span
         >${each.approved ? html` ${moment(time.at(each.approved), time.second)}` : nothing}`,
   );
   return card(

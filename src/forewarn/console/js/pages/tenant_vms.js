@@ -2,8 +2,8 @@
 
 import { html, nothing, repeat, svg } from "../lit.js";
 import { list } from "../api.js";
-import { all, resource } from "../store.js";
-import { address, hatch, loaded } from "../parts.js";
+import { all, resource, state } from "../store.js";
+import { address, hatch, loaded, loading } from "../parts.js";
 import { asked, look } from "../query.js";
 import { axis, drawing, ground, nowLine, viewOf } from "../timeline_bars.js";
 import { count, number } from "../text.js";
@@ -257,4 +257,9 @@ const marks = html`<div class="legend" role="group" aria-label="Legend">
 
 /** The switch "show" is in the address: a link shows the same. */
 export const ownVms = () =>
-  loaded(vms, ({ items }) => table(items, past().value?.items ?? [], asked("show") === "all"));
+  loaded(vms, ({ items }) =>
+    // Who knows only a part must not say that nothing happens.
+    state.isReady && (past().value || past().error)
+      ? table(items, past().value?.items ?? [], asked("show") === "all")
+      : html`<div class="card">${loading}</div>`,
+  );

@@ -6,7 +6,7 @@ import { all, one, resource, silence, state } from "../store.js";
 import { bar, campaignPill, grouped, hatch, isMain } from "../parts.js";
 import { number, some } from "../text.js";
 import * as time from "../time.js";
-import { entries, past } from "./now.js";
+import { entries, past } from "./latest.js";
 import { fleetMap, map } from "./wall_map.js";
 import { says } from "./wall_says.js";
 

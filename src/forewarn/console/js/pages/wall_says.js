@@ -30,7 +30,7 @@ function trouble(problem) {
       form: "e",
       head: some(problem.vms.length ? problem.vms : problem.hosts, 2),
       tail: `down ${lasting}`,
-      small: capital(problem.text),
+      small: problem.text,
     };
   return {
     form: BAD.has(problem.kind) ? "e" : "w",
@@ -41,7 +41,7 @@ function trouble(problem) {
       2,
     ),
     tail: lasting && `for ${lasting}`,
-    small: capital(problem.text),
+    small: problem.text,
   };
 }
 
