@@ -33,7 +33,7 @@ listen = "127.0.0.1:{port}"
 url = "sqlite:///{folder}/watched.db"
 
 [timing]
-speed = 30                      # 15 minutes of notice take half a minute
+speed = 60                      # 15 minutes of notice take 15 seconds
 """
 
 CAMPAIGN = f"""\
