@@ -101,73 +101,73 @@ LONG = frozenset({"million"})
 Part = Callable[[Report, Path, Extent], None]
 
 PARTS: Mapping[str, Part] = {
-    "throughput": lambda report, folder, extent: throughput.measure(
-        report, folder, rounds=extent.rounds, seconds=extent.seconds
+    "throughput": lambda report, directory, extent: throughput.measure(
+        report, directory, rounds=extent.rounds, seconds=extent.seconds
     ),
-    "latency": lambda report, folder, extent: latency.measure(
-        report, folder, approvals=extent.approvals, failures=extent.failures
+    "latency": lambda report, directory, extent: latency.measure(
+        report, directory, approvals=extent.approvals, failures=extent.failures
     ),
-    "approvals": lambda report, folder, extent: durability.measure(
-        report, folder, hosts=extent.hosts
+    "approvals": lambda report, directory, extent: durability.measure(
+        report, directory, hosts=extent.hosts
     ),
-    "replicas": lambda report, folder, extent: replicas.measure(
+    "replicas": lambda report, directory, extent: replicas.measure(
         report,
-        folder,
+        directory,
         sizes=(400, extent.hosts),
         rounds=extent.changes,
         changes=extent.reactions,
     ),
-    "carrying": lambda report, folder, extent: carrying.measure(
+    "carrying": lambda report, directory, extent: carrying.measure(
         report,
-        folder,
+        directory,
         hosts=extent.rollout,
         rate=OPERATIONS_A_SECOND,
         minutes=extent.minutes,
     ),
-    "million": lambda report, folder, extent: million.measure(
-        report, folder, vms=extent.million
+    "million": lambda report, directory, extent: million.measure(
+        report, directory, vms=extent.million
     ),
-    "push": lambda report, folder, extent: push.measure(
-        report, folder, changes=extent.changes, seconds=extent.wait_seconds
+    "push": lambda report, directory, extent: push.measure(
+        report, directory, changes=extent.changes, seconds=extent.wait_seconds
     ),
-    "worlds": lambda report, _folder, extent: worlds.measure(
+    "worlds": lambda report, _directory, extent: worlds.measure(
         report, rounds=extent.approvals
     ),
-    "simulator": lambda report, folder, extent: simulator.measure(
-        report, folder, rounds=extent.rounds, seconds=extent.seconds
+    "simulator": lambda report, directory, extent: simulator.measure(
+        report, directory, rounds=extent.rounds, seconds=extent.seconds
     ),
-    "agent": lambda report, folder, extent: agent.measure(
+    "agent": lambda report, directory, extent: agent.measure(
         report,
-        folder,
+        directory,
         seconds=extent.idle_seconds,
         runs=extent.reactions,
         starts=extent.starts,
     ),
-    "relay": lambda report, folder, extent: relay.measure(
+    "relay": lambda report, directory, extent: relay.measure(
         report,
-        folder,
+        directory,
         hosts=extent.relays,
         changes=extent.changes,
         rounds=extent.rounds,
         seconds=extent.seconds,
     ),
-    "abuse": lambda report, folder, extent: abuse.measure(
-        report, folder, seconds=extent.seconds
+    "abuse": lambda report, directory, extent: abuse.measure(
+        report, directory, seconds=extent.seconds
     ),
-    "console": lambda report, folder, extent: console.measure(
-        report, folder, rounds=2 * extent.rounds, seconds=extent.seconds
+    "console": lambda report, directory, extent: console.measure(
+        report, directory, rounds=2 * extent.rounds, seconds=extent.seconds
     ),
-    "rollout": lambda report, folder, extent: rollout.measure(
-        report, folder, hosts=extent.rollout, rounds=extent.rounds
+    "rollout": lambda report, directory, extent: rollout.measure(
+        report, directory, hosts=extent.rollout, rounds=extent.rounds
     ),
-    "plan": lambda report, folder, extent: plan.measure(
-        report, folder, hosts=extent.planned, rounds=extent.rounds
+    "plan": lambda report, directory, extent: plan.measure(
+        report, directory, hosts=extent.planned, rounds=extent.rounds
     ),
-    "starts": lambda report, folder, extent: starts.measure(
-        report, folder, vms=max(extent.sizes), operations=max(extent.sizes) // 10
+    "starts": lambda report, directory, extent: starts.measure(
+        report, directory, vms=max(extent.sizes), operations=max(extent.sizes) // 10
     ),
-    "scale": lambda report, folder, extent: scale.measure(
-        report, folder, sizes=list(extent.sizes)
+    "scale": lambda report, directory, extent: scale.measure(
+        report, directory, sizes=list(extent.sizes)
     ),
 }
 
@@ -206,13 +206,13 @@ def main() -> int:
     build = Path(".build")
     build.mkdir(exist_ok=True)
     # Next to the sources, so that the store is on a disk and not in memory.
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=build) as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=build) as directory:
         for name in wanted.only or [name for name in PARTS if name not in LONG]:
             is_brief = wanted.quick or name in wanted.brief
             extent = QUICK if is_brief else FULL
             if wanted.minutes is not None:
                 extent = replace(extent, minutes=wanted.minutes)
-            PARTS[name](report, Path(folder).resolve(), extent)
+            PARTS[name](report, Path(directory).resolve(), extent)
             if name in wanted.brief:
                 report.note(f"the part `{name}` was measured briefly")
     table = report.bars_table()

@@ -101,11 +101,11 @@ _ATTACKS = {
 }
 
 
-def measure(report: Report, folder: Path, *, seconds: float) -> None:
+def measure(report: Report, directory: Path, *, seconds: float) -> None:
     """Measure a VM's GETs during each kind of attack on the operator API."""
     print("\nA VM's GETs while the operator API is attacked")
     fleet = fleets.host_text("calm") + fleets.vm_text(0, "calm")
-    with serving(folder / "abuse", fleet, metadata_rate_limit="0") as service:
+    with serving(directory / "abuse", fleet, metadata_rate_limit="0") as service:
         api = api_process(service)
         made = service.admin("/v1/tokens", {"tenant": "default", "read_only": True})
         target = _Target(service, made["token"])

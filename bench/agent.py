@@ -57,10 +57,10 @@ STATUS_ROUNDS = 20
 
 
 def measure(
-    report: Report, folder: Path, *, seconds: float, runs: int, starts: int
+    report: Report, directory: Path, *, seconds: float, runs: int, starts: int
 ) -> None:
     """Measure the idle agent for some seconds, its reactions and its starts."""
-    ground = watchers.prepare(folder / "agent")
+    ground = watchers.prepare(directory / "agent")
     if ground.python != watchers.SYSTEM_PYTHON:
         report.note(f"the agents run on {ground.python}: the machine's is too old")
     _measure_idle(report, ground, seconds=seconds)
@@ -84,7 +84,7 @@ def _measure_idle(report: Report, ground: Ground, *, seconds: float) -> None:
         running = [
             stack.enter_context(
                 watchers.watching(
-                    name, ground, ground.folder / f"idle-{number}", pause=1
+                    name, ground, ground.directory / f"idle-{number}", pause=1
                 )
             )
             for number, name in enumerate(watchers.names(report.note))
@@ -115,9 +115,9 @@ def _measure_tls(report: Report, ground: Ground) -> None:
     if not shutil.which("openssl"):
         report.note("TLS was not measured: openssl is not installed")
         return
-    folder = ground.folder / "tls"
+    directory = ground.directory / "tls"
     with watchers.watching(
-        AGENT_FILE, ground, folder, pause=1, is_secure=True
+        AGENT_FILE, ground, directory, pause=1, is_secure=True
     ) as watcher:
         _handle_one(watcher)
         time.sleep(SETTLE_SECONDS)
@@ -162,8 +162,10 @@ def _measure_reactions(report: Report, ground: Ground, *, runs: int) -> None:
     )
     found: dict[str, tuple[list[float], list[float]]] = {}
     for number, name in enumerate(watchers.names(report.note)):
-        folder = ground.folder / f"react-{number}"
-        with watchers.watching(name, ground, folder, pause=REACTION_PAUSE) as watcher:
+        directory = ground.directory / f"react-{number}"
+        with watchers.watching(
+            name, ground, directory, pause=REACTION_PAUSE
+        ) as watcher:
             found[name] = _reactions(watcher, runs=runs)
         cells = [
             rounded(value)
@@ -214,7 +216,7 @@ def _measure_preempts(report: Report, ground: Ground, *, runs: int) -> None:
         running = [
             stack.enter_context(
                 watchers.watching(
-                    AGENT_FILE, ground, ground.folder / f"preempt-{number}", pause=1
+                    AGENT_FILE, ground, ground.directory / f"preempt-{number}", pause=1
                 )
             )
             for number in range(runs)
@@ -246,7 +248,7 @@ def _measure_preempts(report: Report, ground: Ground, *, runs: int) -> None:
 
 def _measure_starts(report: Report, ground: Ground, *, starts: int) -> None:
     times = {name: _starts(ground, name, starts=starts) for name in AGENTS}
-    file = ground.folder / "long.db"
+    file = ground.directory / "long.db"
     _write_long_journal(file)
     long = _starts(ground, AGENT_FILE, starts=starts, state=file)
     status = _status_times(ground, file)
@@ -279,7 +281,7 @@ def _starts(
     endpoint = Endpoint()
     found: list[float] = []
     for number in range(starts):
-        file = state or ground.folder / f"start-{number}.db"
+        file = state or ground.directory / f"start-{number}.db"
         process, began = _start(ground, name, endpoint, file)
         eventually(lambda: endpoint.asked > 0, what=name)
         found.append((endpoint.first_asked - began) * 1000)
@@ -298,7 +300,7 @@ def _start(
     words = [f"--endpoint={endpoint.url}", f"--state={state}", f"--listen={listen}"]
     began = time.time()
     words = [*ground.command(name), *words]
-    return watchers.start(words, ground, ground.folder / "log"), began
+    return watchers.start(words, ground, ground.directory / "log"), began
 
 
 def _status_times(ground: Ground, state: Path) -> list[float]:

@@ -40,14 +40,14 @@ WATCH_SECONDS = 0.05
 
 
 def measure(
-    report: Report, folder: Path, *, hosts: int, rate: int, minutes: float
+    report: Report, directory: Path, *, hosts: int, rate: int, minutes: float
 ) -> None:
     """Measure a rollout over `hosts`, and `rate` operations a second."""
     if why := postgres.missing():
         report.note(f"replicas with work were not measured: {why}")
         return
-    _measure_rollout(report, folder / "rollout", hosts)
-    _measure_steady(report, folder / "steady", rate, minutes)
+    _measure_rollout(report, directory / "rollout", hosts)
+    _measure_steady(report, directory / "steady", rate, minutes)
 
 
 def _settings(place: Path, impact: str) -> dict[str, str]:

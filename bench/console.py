@@ -69,7 +69,7 @@ class _Cost(NamedTuple):
     """The median of them."""
 
 
-def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+def measure(report: Report, directory: Path, *, rounds: int, seconds: float) -> None:
     """Measure changes without viewers, with streams, and with streams that fetch lists."""
     print(f"\n{HOSTS} hosts, {CHANGES_A_SECOND:g} changes a second, and open consoles")
     table = Table(
@@ -90,7 +90,7 @@ def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> Non
     }
     found: dict[str, list[_Cost]] = {what: [] for what in kinds}
     limits = {"metadata_rate_limit": "0"}
-    with serving(folder / "console", _fleet(), **limits) as service:
+    with serving(directory / "console", _fleet(), **limits) as service:
         api = abuse.api_process(service)
         for number in range(rounds):
             turn = list(kinds.items())

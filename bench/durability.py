@@ -35,10 +35,10 @@ POSTGRES_BAR = 8_000
 """Approvals a second: one process must decide more than a million VMs send in a bad hour."""
 
 
-def measure(report: Report, folder: Path, *, hosts: int) -> None:
+def measure(report: Report, directory: Path, *, hosts: int) -> None:
     """Measure approvals that are only stored, and approvals that start an impact."""
     print(f"\nApprovals, SQLite with synchronous=FULL, {CLIENTS} clients")
-    place = folder / "approvals"
+    place = directory / "approvals"
     found = _measured(report, place, hosts, "SQLite")
     _check_stored(place / "forewarn.db", 2 * hosts)
     report.judge("durable approvals a second", found.rate, BAR, at_most=False)
@@ -48,7 +48,7 @@ def measure(report: Report, folder: Path, *, hosts: int) -> None:
         return
     print(f"\nApprovals, PostgreSQL, one replica, {CLIENTS} clients")
     with postgres.running() as server:
-        place = folder / "approvals-postgres"
+        place = directory / "approvals-postgres"
         found = _measured(report, place, hosts, "PostgreSQL", server)
         stored = server.count("audit", "kind = 'event approved'")
     assert stored == 2 * hosts, f"{stored} of {2 * hosts} approvals are stored"

@@ -27,7 +27,7 @@ CROWD_POLL_SECONDS = 0.01
 PATIENCE_SECONDS = 10.0
 
 
-def measure(report: Report, folder: Path, *, approvals: int, failures: int) -> None:
+def measure(report: Report, directory: Path, *, approvals: int, failures: int) -> None:
     """Measure an approval and the failure of a host."""
     print(f"\nFrom cause to sight, beside {BACKGROUND_RATE:.0f} GET/s")
     first = 2 * approvals
@@ -45,7 +45,7 @@ def measure(report: Report, folder: Path, *, approvals: int, failures: int) -> N
         "driver_simulated_reboot": "200ms",
         "timing_recovery": "200ms",
     }
-    with serving(folder / "latency", fleet, **settings) as service:
+    with serving(directory / "latency", fleet, **settings) as service:
         story = _Story(service, approvals=approvals, failures=failures)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(story.run())

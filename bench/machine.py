@@ -74,9 +74,9 @@ def rss_mib(pid: int) -> float:
     raise ProcessLookupError(pid)
 
 
-def flush_milliseconds(folder: Path) -> float:
-    """Return the median time of an append and fdatasync in `folder`."""
-    file = folder / "flush"
+def flush_milliseconds(directory: Path) -> float:
+    """Return the median time of an append and fdatasync in `directory`."""
+    file = directory / "flush"
     times: list[float] = []
     block = b"\0" * FLUSH_BYTES
     with file.open("wb", buffering=0) as opened:
@@ -90,7 +90,7 @@ def flush_milliseconds(folder: Path) -> float:
 
 
 @contextmanager
-def memory_folder() -> Generator[Path]:
+def memory_directory() -> Generator[Path]:
     """Yield a directory in memory if Linux has one, else on the disk."""
     shared = Path("/dev/shm")
     place = shared if os.access(shared, os.W_OK) else None

@@ -12,7 +12,7 @@ LOADED_BAR = 60
 FOLLOWER_BAR_MIB = 1536
 
 
-def measure(report: Report, folder: Path, *, vms: int) -> None:
+def measure(report: Report, directory: Path, *, vms: int) -> None:
     """Measure two replicas of a fleet with ten VMs a host."""
     if why := postgres.missing():
         report.note(f"{vms:,} VMs on PostgreSQL were not measured: {why}")
@@ -20,7 +20,9 @@ def measure(report: Report, folder: Path, *, vms: int) -> None:
     print(f"\n{vms:,} VMs on {vms // fleets.VMS_PER_HOST:,} hosts, PostgreSQL")
     with postgres.running() as server:
         before = server.cpu_seconds
-        with pairs.running(folder / "million", server.url, fleets.mixed(vms)) as pair:
+        with pairs.running(
+            directory / "million", server.url, fleets.mixed(vms)
+        ) as pair:
             leader, follower = pair.leader.pid, pair.follower.pid
             table = Table(f"{vms:,} VMs on PostgreSQL", ("what", "measured"))
             table.rows += [

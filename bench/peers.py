@@ -46,9 +46,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(answer: Answer, folder: Path) -> Generator[tuple[list[Peer], list[str]]]:
+def running(answer: Answer, directory: Path) -> Generator[tuple[list[Peer], list[str]]]:
     """Start all installed baselines; yield them and the skipped ones."""
-    (folder / "body").write_bytes(answer.body)
+    (directory / "body").write_bytes(answer.body)
     commands = {
         "nginx": _nginx,
         "Go net/http": _go,
@@ -59,11 +59,11 @@ def running(answer: Answer, folder: Path) -> Generator[tuple[list[Peer], list[st
     with ExitStack() as stack:
         for name, make in commands.items():
             port = free_port()
-            command = make(answer, folder, port)
+            command = make(answer, directory, port)
             if command is None:
                 skipped.append(_SKIPPED[name])
                 continue
-            process = stack.enter_context(_started(command, answer, folder))
+            process = stack.enter_context(_started(command, answer, directory))
             url = f"http://127.0.0.1:{port}/"
             eventually(lambda url=url: _gives(url, answer), what=name)
             peers.append(Peer(name=name, url=url, pid=process.pid))
@@ -79,14 +79,14 @@ def _gives(url: str, answer: Answer) -> bool:
 
 @contextmanager
 def _started(
-    command: list[str], answer: Answer, folder: Path
+    command: list[str], answer: Answer, directory: Path
 ) -> Generator["subprocess.Popen[bytes]"]:
     environment = {
         **os.environ,
-        "BENCH_BODY": str(folder / "body"),
+        "BENCH_BODY": str(directory / "body"),
         "BENCH_ETAG": answer.etag,
     }
-    with (folder / "peers.log").open("ab") as log:
+    with (directory / "peers.log").open("ab") as log:
         process = subprocess.Popen(
             machine.pinned(machine.SERVER_CORE, command),
             env=environment,
@@ -101,33 +101,33 @@ def _started(
         process.wait(PATIENCE_SECONDS)
 
 
-def _nginx(answer: Answer, folder: Path, port: int) -> list[str] | None:
+def _nginx(answer: Answer, directory: Path, port: int) -> list[str] | None:
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if program is None:
         return None
     text = (HERE / "nginx.conf").read_text("utf-8")
     filled = {
-        "folder": str(folder),
+        "directory": str(directory),
         "port": str(port),
         "etag": answer.etag,
         "body": answer.body.decode().replace("\\", "\\\\").replace("'", "\\'"),
     }
     for name, value in filled.items():
         text = text.replace(f"@{name}@", value)
-    (folder / "nginx.conf").write_text(text, encoding="utf-8")
-    return [program, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    (directory / "nginx.conf").write_text(text, encoding="utf-8")
+    return [program, "-p", str(directory), "-c", str(directory / "nginx.conf")]
 
 
-def _go(answer: Answer, folder: Path, port: int) -> list[str] | None:
+def _go(answer: Answer, directory: Path, port: int) -> list[str] | None:
     go = shutil.which("go")
     if go is None:
         return None
-    built = folder / "go-server"
+    built = directory / "go-server"
     subprocess.run([go, "build", "-o", str(built), HERE / "server.go"], check=True)
-    return [str(built), f"127.0.0.1:{port}", str(folder / "body"), answer.etag]
+    return [str(built), f"127.0.0.1:{port}", str(directory / "body"), answer.etag]
 
 
-def _uvicorn(_answer: Answer, _folder: Path, port: int) -> list[str]:
+def _uvicorn(_answer: Answer, _directory: Path, port: int) -> list[str]:
     return [
         *(sys.executable, "-m", "uvicorn", f"--app-dir={HERE}", "asgi:app"),
         *("--loop=uvloop", "--http=httptools", "--no-access-log"),

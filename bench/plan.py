@@ -86,11 +86,11 @@ class _Cost:
         return statistics.median(self.seconds)
 
 
-def measure(report: Report, folder: Path, *, hosts: int, rounds: int) -> None:
+def measure(report: Report, directory: Path, *, hosts: int, rounds: int) -> None:
     """Measure plans for a fleet of `hosts` hosts, in turns with the baseline."""
     vms = hosts * VMS_PER_HOST
     print(f"\nPlans of a campaign: {hosts:,} hosts, {vms:,} VMs", flush=True)
-    store = folder / "plan.db"
+    store = directory / "plan.db"
     write_fleet(store, hosts)
     plain, plans = _Cost(), {impact: _Cost() for impact in ("reboot", "live-migrate")}
     for _ in range(rounds):

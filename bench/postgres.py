@@ -33,13 +33,13 @@ def missing() -> str:
 class Server:
     """A running PostgreSQL."""
 
-    folder: Path
+    directory: Path
     pid: int
 
     @property
     def url(self) -> str:
         """Return the URL of its database."""
-        return postgres_server.url_of(self.folder)
+        return postgres_server.url_of(self.directory)
 
     @property
     def cpu_seconds(self) -> float:
@@ -59,10 +59,10 @@ def running() -> Generator[Server]:
     """Run a server where its own user can be, next to no other data."""
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         Path(name).chmod(0o755)
-        folder = Path(name) / "server"
-        postgres_server.make(folder)
-        process = postgres_server.start(folder, **SETTINGS)
+        directory = Path(name) / "server"
+        postgres_server.make(directory)
+        process = postgres_server.start(directory, **SETTINGS)
         try:
-            yield Server(folder, process.pid)
+            yield Server(directory, process.pid)
         finally:
             postgres_server.stop(process)

@@ -31,7 +31,7 @@ SAVED_BAR = 50
 """A factor of sixty, minus the cost of changes."""
 
 
-def measure(report: Report, folder: Path, *, changes: int, seconds: int) -> None:
+def measure(report: Report, directory: Path, *, changes: int, seconds: int) -> None:
     """Measure VMs that wait `seconds` per request, and the same VMs polling."""
     vms = _affordable(report)
     print(f"\n{vms:,} VMs of one scope wait for a change, {seconds} s each time")
@@ -46,10 +46,10 @@ def measure(report: Report, folder: Path, *, changes: int, seconds: int) -> None
         ]
     )
     settings = {"metadata_push": "true", "metadata_push_longest_wait": f"{seconds}s"}
-    with serving(folder / "push", fleet, **settings):
+    with serving(directory / "push", fleet, **settings):
         # The next start reads no fleet file, whose freed memory waiting VMs would reuse.
         pass
-    with serving(folder / "push", None, **settings) as service:
+    with serving(directory / "push", None, **settings) as service:
         story = _Story(service, vms=vms, changes=changes, seconds=seconds)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(story.run())

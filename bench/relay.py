@@ -45,7 +45,7 @@ SETTINGS = {"metadata_rate_limit": "0", "log_format": "text"}
 
 def measure(
     report: Report,
-    folder: Path,
+    directory: Path,
     *,
     hosts: int,
     changes: int,
@@ -53,22 +53,24 @@ def measure(
     seconds: float,
 ) -> None:
     """Measure the GET, then many relays."""
-    folder.mkdir(exist_ok=True)
-    _measure_gets(report, folder / "one", rounds=rounds, seconds=seconds)
-    _measure_many(report, folder / "many", hosts=hosts, changes=changes)
+    directory.mkdir(exist_ok=True)
+    _measure_gets(report, directory / "one", rounds=rounds, seconds=seconds)
+    _measure_many(report, directory / "many", hosts=hosts, changes=changes)
 
 
 # The GET of one relay
 
 
-def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+def _measure_gets(
+    report: Report, directory: Path, *, rounds: int, seconds: float
+) -> None:
     print(f"\nGET through a relay, {loads.CONNECTIONS} connections")
-    folder.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     fleet = '[[host]]\nname = "h1"\n[[vm]]\nname = "web_0"\nhost = "h1"\n'
     fleet += 'address = "127.0.0.1"\n'
-    with serving(folder / "service", fleet, **SETTINGS) as service:
+    with serving(directory / "service", fleet, **SETTINGS) as service:
         host, port = service.address
-        with _relaying(folder, service, "h1") as (pid, relay):
+        with _relaying(directory, service, "h1") as (pid, relay):
             urls = {"forewarn serve": f"http://{host}:{port}", "forewarn relay": relay}
             for url in urls.values():
                 direct_get(url + PATH)
@@ -91,23 +93,25 @@ def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) 
 
 
 @contextmanager
-def _relaying(folder: Path, service: Service, host: str) -> Generator[tuple[int, str]]:
+def _relaying(
+    directory: Path, service: Service, host: str
+) -> Generator[tuple[int, str]]:
     """Run a relay; yield its process ID and its URL."""
     token = service.admin("/v1/tokens", {"relay": host})["token"]
-    (folder / "relay-token").write_text(token, encoding="ascii")
+    (directory / "relay-token").write_text(token, encoding="ascii")
     port = free_port()
     words = (
         f"--url={service.operators}",
         f"--listen=127.0.0.1:{port}",
         "--rate-limit=0",
     )
-    log = folder / "relay-log"
+    log = directory / "relay-log"
     with log.open("wb") as opened:
         process = subprocess.Popen(
             machine.pinned(
                 machine.SERVER_CORE, [sys.executable, "-m", "forewarn", "relay", *words]
             ),
-            cwd=folder,
+            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=opened,
             stderr=opened,
@@ -146,32 +150,32 @@ def _fleet(hosts: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _measure_many(report: Report, folder: Path, *, hosts: int, changes: int) -> None:
+def _measure_many(report: Report, directory: Path, *, hosts: int, changes: int) -> None:
     print(f"\n{hosts:,} relays with {VMS_OF_HOST} VMs each")
-    folder.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     open_files.allow()
     # A thousand relays say that the service has gone.
     logging.getLogger("forewarn.relay").setLevel(logging.ERROR)
     settings = {**SETTINGS, "metadata_listen": ""}
     port = free_port()
     settings["admin_listen"] = f"127.0.0.1:{port}"
-    service = Service(folder, _fleet(hosts), settings)
+    service = Service(directory, _fleet(hosts), settings)
     try:
         tokens = [
             service.admin("/v1/tokens", {"relay": f"h{host}"})["token"]
             for host in range(hosts)
         ]
         for host, token in enumerate(tokens):
-            (folder / f"token-{host}").write_text(token, encoding="ascii")
+            (directory / f"token-{host}").write_text(token, encoding="ascii")
 
         def again() -> None:
             nonlocal service
             service.end()
-            service = Service(folder, None, settings)
+            service = Service(directory, None, settings)
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             found = runner.run(
-                _Fleet(folder, port, hosts).live(lambda: service, again, changes)
+                _Fleet(directory, port, hosts).live(lambda: service, again, changes)
             )
     finally:
         service.end()
@@ -256,8 +260,8 @@ class _Found:
 class _Fleet:
     """Relays in this process, and when each got a change."""
 
-    def __init__(self, folder: Path, port: int, hosts: int) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, port: int, hosts: int) -> None:
+        self._directory = directory
         self._port = port
         self._hosts = hosts
         self._relays: list[Relay] = []
@@ -302,7 +306,7 @@ class _Fleet:
     def _relay(self, host: int) -> Relay:
         flags = {
             "url": f"http://127.0.0.1:{self._port}",
-            "token_file": str(self._folder / f"token-{host}"),
+            "token_file": str(self._directory / f"token-{host}"),
             "listen": "127.0.0.1:0",
         }
         draw = random.Random(host).random

@@ -40,7 +40,7 @@ BODY = '{"StartRequests": [{"EventId": "00000000-0000-4000-8000-000000000000"}]}
 
 
 def measure(
-    report: Report, folder: Path, *, sizes: Sequence[int], rounds: int, changes: int
+    report: Report, directory: Path, *, sizes: Sequence[int], rounds: int, changes: int
 ) -> None:
     """Measure fail-overs and hand-overs with fleets of some sizes, and following."""
     if why := postgres.missing():
@@ -48,14 +48,14 @@ def measure(
         return
     print("\nReplicas on PostgreSQL")
     for hosts in sizes:
-        place = folder / f"replicas-{hosts}"
+        place = directory / f"replicas-{hosts}"
         fleet = fleets.pairs(hosts)
         with (
             postgres.running() as server,
             pairs.running(place, server.url, fleet) as pair,
         ):
             _measure_ends(report, pair, hosts, rounds)
-    place = folder / "following"
+    place = directory / "following"
     with (
         postgres.running() as server,
         pairs.running(place, server.url, fleets.pairs(changes)) as pair,

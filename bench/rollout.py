@@ -87,25 +87,25 @@ class _Found:
         return int(sum(count for bound, count in turns if bound * 1000 > milliseconds))
 
 
-def measure(report: Report, folder: Path, *, hosts: int, rounds: int) -> None:
+def measure(report: Report, directory: Path, *, hosts: int, rounds: int) -> None:
     """Measure two rollouts of `hosts` hosts and their effect on other callers."""
     print(f"\nRollouts of {hosts:,} hosts, {AT_ONCE} at once, at speed {SPEED}")
-    with machine.memory_folder() as memory:
+    with machine.memory_directory() as memory:
         found = _measured(memory, hosts=hosts, rounds=rounds)
     report.show(_table(f"Others beside a rollout of {hosts:,} hosts", found))
     _judge(report, found)
-    with_disk = _measured(folder, hosts=hosts, rounds=rounds)
+    with_disk = _measured(directory, hosts=hosts, rounds=rounds)
     report.show(_table("The same with the store on the disk", with_disk))
 
 
-def _measured(folder: Path, *, hosts: int, rounds: int) -> dict[str, _Found]:
+def _measured(directory: Path, *, hosts: int, rounds: int) -> dict[str, _Found]:
     settings = {
         "metadata_rate_limit": "1000000",
         "timing_speed": SPEED,
     }
-    with serving(folder / "rollout", _fleet(hosts), **settings) as service:
+    with serving(directory / "rollout", _fleet(hosts), **settings) as service:
         _move_api(service)
-        story = _Story(service, folder / "rollout" / "forewarn.db", hosts)
+        story = _Story(service, directory / "rollout" / "forewarn.db", hosts)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(story.run(IDLE_SECONDS_PER_ROUND * rounds))
 

@@ -48,10 +48,10 @@ class Cost:
         return max(statistics.median(times) for times in self.orders.values())
 
 
-def measure(report: Report, folder: Path, *, sizes: list[int]) -> None:
+def measure(report: Report, directory: Path, *, sizes: list[int]) -> None:
     """Measure fleets of these sizes, and an idle service."""
     print("\nFleets of ten VMs a host, half alone, half in sets of ten; SQLite")
-    costs = {size: _cost(folder / f"scale-{size}", size) for size in sizes}
+    costs = {size: _cost(directory / f"scale-{size}", size) for size in sizes}
     _show(report, costs)
     largest = max(sizes)
     cost, what = costs[largest], f"{largest:,} VMs"
@@ -61,17 +61,17 @@ def measure(report: Report, folder: Path, *, sizes: list[int]) -> None:
     report.judge(f"{what}: the slowest verb, median", cost.slowest_verb, 50, "ms")
     report.judge(f"{what}: fleet apply of one change", cost.apply, 5, "s")
     report.judge(f"{what}: slowest GET meanwhile", max(cost.gets), SLOW_MS, "ms")
-    report.judge(f"idle with {IDLE_VMS} VMs: RSS", _idle(folder / "idle"), 75, "MiB")
+    report.judge(f"idle with {IDLE_VMS} VMs: RSS", _idle(directory / "idle"), 75, "MiB")
 
 
-def _idle(folder: Path) -> float:
-    with serving(folder, fleets.mixed(IDLE_VMS)) as service:
+def _idle(directory: Path) -> float:
+    with serving(directory, fleets.mixed(IDLE_VMS)) as service:
         return machine.rss_mib(service.pid)
 
 
-def _settings(folder: Path) -> dict[str, str]:
-    folder.mkdir(exist_ok=True)
-    (folder / "secret").write_text(durability.SECRET, encoding="ascii")
+def _settings(directory: Path) -> dict[str, str]:
+    directory.mkdir(exist_ok=True)
+    (directory / "secret").write_text(durability.SECRET, encoding="ascii")
     return {
         "metadata_signed_secret_file": "secret",
         "metadata_rate_limit": "1000000",
@@ -79,22 +79,22 @@ def _settings(folder: Path) -> dict[str, str]:
     }
 
 
-def _cost(folder: Path, vms: int) -> Cost:
-    cost, settings, fleet = Cost(), _settings(folder), fleets.mixed(vms)
+def _cost(directory: Path, vms: int) -> Cost:
+    cost, settings, fleet = Cost(), _settings(directory), fleets.mixed(vms)
     print(f"  {vms} VMs: first load", flush=True)
     began = time.perf_counter()
-    with serving(folder, fleet, **settings) as service:
+    with serving(directory, fleet, **settings) as service:
         cost.first_load = time.perf_counter() - began
         print("  enabling all", flush=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(durability.enable_all(service.address, range(vms)))
-    cost.store_mib = (folder / "forewarn.db").stat().st_size / (1 << 20)
+    cost.store_mib = (directory / "forewarn.db").stat().st_size / (1 << 20)
     print("  starting again", flush=True)
     began = time.perf_counter()
-    with serving(folder, fleet, **settings):
+    with serving(directory, fleet, **settings):
         cost.start_with_file = time.perf_counter() - began
     began = time.perf_counter()
-    with serving(folder, None, **settings) as service:
+    with serving(directory, None, **settings) as service:
         cost.start = time.perf_counter() - began
         cost.rss = machine.rss_mib(service.pid)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -103,7 +103,7 @@ def _cost(folder: Path, vms: int) -> Cost:
         print("  orders", flush=True)
         _give_orders(service, cost, vms)
         print("  fleet apply", flush=True)
-        _apply(service, cost, fleet, folder)
+        _apply(service, cost, fleet, directory)
         cost.rss_peak = machine.rss_mib(service.pid)
     return cost
 
@@ -132,11 +132,11 @@ def _give_orders(service: Service, cost: Cost, vms: int) -> None:
         cost.orders.setdefault("operations of a host", []).append(took)
 
 
-def _apply(service: Service, cost: Cost, fleet: str, folder: Path) -> None:
+def _apply(service: Service, cost: Cost, fleet: str, directory: Path) -> None:
     """Change the size of one VM, and poll meanwhile."""
     changed = fleet.replace('name = "vm_0"\n', 'name = "vm_0"\nsize = "large"\n', 1)
     for name, text in (("unchanged", fleet), ("changed", changed)):
-        file = folder / f"{name}.json"
+        file = directory / f"{name}.json"
         file.write_text(json.dumps({"text": text, "name": "fleet.toml"}), "utf-8")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             took, gets = runner.run(_probe(service, file))

@@ -60,22 +60,22 @@ class Service:
     """A running service."""
 
     def __init__(
-        self, folder: Path, fleet: str | None, settings: dict[str, str]
+        self, directory: Path, fleet: str | None, settings: dict[str, str]
     ) -> None:
-        """Start it in `folder`; settings are named `timing_speed`."""
-        folder.mkdir(exist_ok=True)
+        """Start it in `directory`; settings are named `timing_speed`."""
+        directory.mkdir(exist_ok=True)
         flags = [
             f"--{name.replace('_', '-')}={text}" for name, text in settings.items()
         ]
         if fleet is not None:
-            (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
+            (directory / "fleet.toml").write_text(fleet, encoding="utf-8")
             flags.append("--fleet=fleet.toml")
-        self._log = folder / "log"
+        self._log = directory / "log"
         command = [sys.executable, "-m", "forewarn", "serve", *flags]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 machine.pinned(machine.SERVER_CORE, command),
-                cwd=folder,
+                cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -176,14 +176,14 @@ class Service:
 
 
 @contextmanager
-def serving(folder: Path, fleet: str | None, **settings: str) -> Generator[Service]:
+def serving(directory: Path, fleet: str | None, **settings: str) -> Generator[Service]:
     """Run a service on free ports."""
     usual = {
         "metadata_listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
         "log_format": "text",
     }
-    service = Service(folder, fleet, {**usual, **settings})
+    service = Service(directory, fleet, {**usual, **settings})
     try:
         yield service
     finally:

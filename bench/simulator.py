@@ -51,23 +51,25 @@ listen = "127.0.0.1:{port}"
 _SERVING = re.compile(r"serving +(\S+) at (http://\S+)")
 
 
-def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+def measure(report: Report, directory: Path, *, rounds: int, seconds: float) -> None:
     """Measure the GET, then the day."""
-    _measure_gets(report, folder / "simulator", rounds=rounds, seconds=seconds)
+    _measure_gets(report, directory / "simulator", rounds=rounds, seconds=seconds)
     _measure_day(report)
 
 
 # GETs
 
 
-def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+def _measure_gets(
+    report: Report, directory: Path, *, rounds: int, seconds: float
+) -> None:
     print(f"\nGET of a simulated VM, {loads.CONNECTIONS} connections")
-    folder.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     fleet, port = FLEET.format(port=free_port()), free_port()
     settings = {"metadata_rate_limit": "0", "metadata_listen": ""}
     with (
-        serving(folder / "service", fleet, **settings) as service,
-        _simulating(folder, FLEET.format(port=port)) as simulated,
+        serving(directory / "service", fleet, **settings) as service,
+        _simulating(directory, FLEET.format(port=port)) as simulated,
         _mocking() as mock,
     ):
         urls = {SERVICE: service.urls["VM web_0"], SIMULATOR: simulated}
@@ -103,17 +105,17 @@ def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) 
 
 
 @contextmanager
-def _simulating(folder: Path, fleet: str) -> Generator[str]:
+def _simulating(directory: Path, fleet: str) -> Generator[str]:
     """Run a simulator; yield the URL of its VM."""
-    (folder / "simulated.toml").write_text(fleet, encoding="utf-8")
-    log = folder / "log"
+    (directory / "simulated.toml").write_text(fleet, encoding="utf-8")
+    log = directory / "log"
     words = ("simulate", "--fleet=simulated.toml", "--admin=127.0.0.1:0", "--speed=1")
     with log.open("wb") as opened:
         process = subprocess.Popen(
             machine.pinned(
                 machine.SERVER_CORE, [sys.executable, "-m", "forewarn", *words]
             ),
-            cwd=folder,
+            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=opened,
             stderr=opened,

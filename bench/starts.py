@@ -44,10 +44,10 @@ BAR_SECONDS = 5.0
 _HANGS = shlex.join(["/bin/sh", "-c", "exec sleep 60", "program", "{vm}"])
 
 
-def measure(report: Report, folder: Path, *, vms: int, operations: int) -> None:
+def measure(report: Report, directory: Path, *, vms: int, operations: int) -> None:
     """Measure one start with `vms` VMs and as many open operations."""
     print(f"\nA start after a crash: {vms:,} VMs, {operations:,} open operations")
-    place = folder / "starts"
+    place = directory / "starts"
     place.mkdir()
     (place / "secret").write_text(durability.SECRET, encoding="ascii")
     settings = {

@@ -43,14 +43,14 @@ class Rounds:
         return statistics.median(load.p99_ms for load in self.loads)
 
 
-def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+def measure(report: Report, directory: Path, *, rounds: int, seconds: float) -> None:
     """Compare keep-alive and new connections."""
     print(f"\nGET, {loads.CONNECTIONS} connections; load by {loads.name()}")
     settings = {"metadata_rate_limit": "1000000"}
-    with serving(folder / "service", FLEET, **settings) as service:
+    with serving(directory / "service", FLEET, **settings) as service:
         url = "http://{}:{}".format(*service.address) + PATH
         answer = _prepare(service, url)
-        with peers.running(answer, folder) as (others, skipped):
+        with peers.running(answer, directory) as (others, skipped):
             for sentence in skipped:
                 report.note(f"a baseline was skipped: {sentence}")
             servers = [Peer(name=OURS, url=url, pid=service.pid), *others]

@@ -35,7 +35,7 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost
 
 SETTINGS = """\
 endpoint = "{url}"
-state = "{folder}/state/agent.db"
+state = "{directory}/state/agent.db"
 listen = "127.0.0.1:{port}"
 poll = "{pause:g}s"
 push = false
@@ -53,14 +53,14 @@ class Watcher:
 
     name: str
     endpoint: Endpoint
-    folder: Path
+    directory: Path
     process: "subprocess.Popen[bytes]"
     port: int
     """The address of an agent's pages."""
 
     def handled(self) -> list[float]:
         """Return the times of its handler runs."""
-        file = self.folder / "times"
+        file = self.directory / "times"
         if not file.exists():
             return []
         return [float(line) for line in file.read_text("ascii").splitlines()]
@@ -70,7 +70,7 @@ class Watcher:
 class Ground:
     """How to start watchers."""
 
-    folder: Path
+    directory: Path
     python: str
     """The system's Python, if it is new enough for an agent."""
 
@@ -80,32 +80,32 @@ class Ground:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         return {
             **kept,
-            "PYTHONPATH": str(self.folder / "site"),
+            "PYTHONPATH": str(self.directory / "site"),
         }
 
     def command(self, name: str) -> list[str]:
         """Return the first arguments of an agent's command."""
         if name == AGENT_FILE:
-            return [self.python, str(self.folder / AGENT_FILE)]
+            return [self.python, str(self.directory / AGENT_FILE)]
         return [self.python, "-m", "forewarn", "agent"]
 
 
-def prepare(folder: Path) -> Ground:
+def prepare(directory: Path) -> Ground:
     """Build the single file, and install the package into a directory."""
-    folder.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     is_new = "import sys; sys.exit(sys.version_info < (3, 11))"
     python = sys.executable
     if Path(SYSTEM_PYTHON).exists():
         done = subprocess.run([SYSTEM_PYTHON, "-c", is_new], check=False)
         python = python if done.returncode else SYSTEM_PYTHON
-    ground = Ground(folder=folder, python=python)
+    ground = Ground(directory=directory, python=python)
     # It needs pip for the first download, which the system's Python can lack.
-    bundle.bundled_folder()
+    bundle.bundled_directory()
     # With that Python, whose compiled code the file contains.
-    builder = [python, str(ROOT / "deploy" / "bundle.py"), str(folder / AGENT_FILE)]
+    builder = [python, str(ROOT / "deploy" / "bundle.py"), str(directory / AGENT_FILE)]
     subprocess.run(builder, check=True)
     # Compile it as pip does: compiling at the first start needs more memory permanently.
-    site = folder / "site"
+    site = directory / "site"
     code = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "forewarn", site / "forewarn", ignore=code)
     compiler = [python, "-m", "compileall", "-q", str(site)]
@@ -113,9 +113,9 @@ def prepare(folder: Path) -> Ground:
     return ground
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
+def certificate(directory: Path) -> tuple[Path, Path]:
     """Create a certificate and key for loopback; return their paths."""
-    files = folder / "certificate.pem", folder / "key.pem"
+    files = directory / "certificate.pem", directory / "key.pem"
     words = CERTIFICATE.format(certificate=files[0], key=files[1]).split()
     subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
     return files
@@ -133,14 +133,14 @@ def names(skipped: Callable[[str], None]) -> list[str]:
 
 @contextmanager
 def watching(
-    name: str, ground: Ground, folder: Path, *, pause: float, is_secure: bool = False
+    name: str, ground: Ground, directory: Path, *, pause: float, is_secure: bool = False
 ) -> Generator[Watcher]:
     """Run one of them with a separate endpoint until the end of the context."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = certificate(folder) if is_secure else None
+    directory.mkdir(parents=True, exist_ok=True)
+    files = certificate(directory) if is_secure else None
     endpoint, port = Endpoint(files), free_port()
-    handler = folder / "handler"
-    handler.write_text(HANDLER.format(times=folder / "times"), encoding="utf-8")
+    handler = directory / "handler"
+    handler.write_text(HANDLER.format(times=directory / "times"), encoding="utf-8")
     handler.chmod(0o755)
     loop = [endpoint.url, str(handler), f"{pause:g}"]
     if name == BASH:
@@ -148,10 +148,10 @@ def watching(
     elif name == PYTHON:
         words = [ground.python, str(HERE / "watch.py"), *loop]
     else:
-        file = folder / "agent.toml"
+        file = directory / "agent.toml"
         text = SETTINGS.format(
             url=endpoint.url,
-            folder=folder,
+            directory=directory,
             port=port,
             pause=pause,
             handler=handler,
@@ -159,10 +159,14 @@ def watching(
         )
         file.write_text(text, encoding="utf-8")
         words = [*ground.command(name), "--config", str(file)]
-    process = start(words, ground, folder / "log")
+    process = start(words, ground, directory / "log")
     try:
         yield Watcher(
-            name=name, endpoint=endpoint, folder=folder, process=process, port=port
+            name=name,
+            endpoint=endpoint,
+            directory=directory,
+            process=process,
+            port=port,
         )
     finally:
         process.terminate()

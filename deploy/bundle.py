@@ -86,7 +86,7 @@ def _install(into: Path) -> None:
     )
 
 
-def bundled_folder() -> Path:
+def bundled_directory() -> Path:
     """Return the directory with the bundled distributions, as pip installs them.
 
     They are downloaded once and kept in .build. Raises CalledProcessError.
@@ -111,10 +111,10 @@ def bundled() -> dict[str, bytes]:
 
     Raises CalledProcessError.
     """
-    folder = bundled_folder()
+    directory = bundled_directory()
     return {
-        file.relative_to(folder).as_posix(): file.read_bytes()
-        for file in sorted(folder.rglob("*"))
+        file.relative_to(directory).as_posix(): file.read_bytes()
+        for file in sorted(directory.rglob("*"))
         if file.suffix == ".py" or file.name == "METADATA" or "licenses" in file.parts
         if file.is_file()
     }

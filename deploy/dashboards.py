@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent / "grafana"
+DIRECTORY = Path(__file__).resolve().parent / "grafana"
 
 CHART = Path(__file__).resolve().parent / "helm" / "forewarn-agent"
 

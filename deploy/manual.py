@@ -17,7 +17,7 @@ from forewarn.cli.parser import ABOUT
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-FOLDER = ROOT / "deploy" / "man"
+DIRECTORY = ROOT / "deploy" / "man"
 
 _SERVICE_SETTINGS = ("forewarn.toml", "timing.speed", "--timing-speed")
 _AGENT_SETTINGS = ("forewarn-agent.toml", "log.level", "--log-level")
@@ -71,12 +71,12 @@ def pages() -> Mapping[str, str]:
 def write() -> None:
     """Write the pages, and delete obsolete ones."""
     wanted = pages()
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for file in FOLDER.iterdir():
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    for file in DIRECTORY.iterdir():
         if file.name not in wanted:
             file.unlink()
     for name, text in wanted.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        (DIRECTORY / name).write_text(text, encoding="utf-8")
 
 
 def _forewarn() -> Iterator[str]:

@@ -129,7 +129,7 @@ def text() -> str:
 def main() -> int:
     """Write the bill of materials into a directory, and print its path."""
     parser = argparse.ArgumentParser(description="Write the bill of materials.")
-    parser.add_argument("dist", type=Path, help="the folder that it is put into")
+    parser.add_argument("dist", type=Path, help="the directory that it is put into")
     file: Path = parser.parse_args().dist / f"forewarn-{__version__}.cdx.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text(), encoding="utf-8")

@@ -47,12 +47,12 @@ class Operator:
     """An operator with the `forewarn` command."""
 
     def __init__(
-        self, url: str, timeline: Timeline, *, folder: Path | None = None
+        self, url: str, timeline: Timeline, *, directory: Path | None = None
     ) -> None:
-        """Send requests to the service at `url`, with files of a folder."""
+        """Send requests to the service at `url`, with files of a directory."""
         self._url = url
         self._timeline = timeline
-        self._folder = folder
+        self._directory = directory
 
     def run(self, *words: str) -> Any:
         """Run a command, show it on the timeline, and return its JSON."""
@@ -63,7 +63,7 @@ class Operator:
         """Run a command, and return its JSON."""
         done = subprocess.run(
             [sys.executable, "-m", "forewarn", *words, "--json"],
-            cwd=self._folder,
+            cwd=self._directory,
             env={**os.environ, "FOREWARN_URL": self._url},
             capture_output=True,
             text=True,
@@ -91,14 +91,14 @@ class Operator:
 
 
 @contextmanager
-def service(folder: Path, places: setting.Places) -> Generator[None]:
+def service(directory: Path, places: setting.Places) -> Generator[None]:
     """Run `forewarn serve` in a separate process, and stop it at the end."""
-    log = (folder / "serve.log").open("w")
+    log = (directory / "serve.log").open("w")
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "forewarn", "serve"),
-            *("--config", str(folder / "forewarn.toml")),
-            *("--fleet", str(folder / "fleet.toml")),
+            *("--config", str(directory / "forewarn.toml")),
+            *("--fleet", str(directory / "fleet.toml")),
         ],
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -113,7 +113,7 @@ def service(folder: Path, places: setting.Places) -> Generator[None]:
                     if status is None
                     else f"it ended with status {status}"
                 )
-                text = (folder / "serve.log").read_text() or "(empty)"
+                text = (directory / "serve.log").read_text() or "(empty)"
                 raise SystemExit(f"the service did not start: {why}. Its log:\n{text}")
             time.sleep(0.1)
         yield
@@ -242,13 +242,13 @@ def main() -> int:
     has_console = parser.parse_args().console
     stays = False
     timeline = Timeline()
-    folder = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
-    places = setting.prepare(folder)
+    directory = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
+    places = setting.prepare(directory)
     timeline.head(
         "A fleet of three hosts; tenants shop (web_0…2) and bank (db_0, db_1)"
     )
     try:
-        with service(folder, places), clients.watching(places.vms, timeline) as vms:
+        with service(directory, places), clients.watching(places.vms, timeline) as vms:
             operator = Operator(places.admin_url, timeline)
             timeline.check(
                 "every VM asks, and is served an empty document",
@@ -261,35 +261,35 @@ def main() -> int:
             agent.play(
                 operator.run,
                 vms["web_0"],
-                place=(folder, places.vms["web_0"]),
+                place=(directory, places.vms["web_0"]),
                 timeline=timeline,
                 within=STEP_SECONDS,
             )
         drill.play(timeline)
-        bios = folder / "bios"
+        bios = directory / "bios"
         places = campaign.prepare(bios)
         with service(bios, places):
-            operator = Operator(places.admin_url, timeline, folder=bios)
+            operator = Operator(places.admin_url, timeline, directory=bios)
             campaign.play(
                 operator.run,
                 operator.ask,
-                folder=bios,
+                directory=bios,
                 timeline=timeline,
                 within=STEP_SECONDS,
             )
         stays = has_console and timeline.all_seen
         if stays:
-            watched = folder / "watched"
+            watched = directory / "watched"
             places = console.prepare(watched)
             with service(watched, places):
-                operator = Operator(places.admin_url, timeline, folder=watched)
+                operator = Operator(places.admin_url, timeline, directory=watched)
                 console.begin(operator.ask)
                 timeline.end(console.OPENED)
                 console.stay(operator.console, url=places.admin_url)
     except clients.NotSeenError as error:
         timeline.check(str(error), seen=False)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     if not stays:
         timeline.end(console.OFFER)
     return 0 if timeline.all_seen else 1

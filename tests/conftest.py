@@ -20,7 +20,7 @@ that is left over would be waited for at the end, with nothing to do beside it."
 
 
 WAITING = {"browser", "system", "real"}
-"""Folders with tests that mostly wait for processes."""
+"""Directories with tests that mostly wait for processes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

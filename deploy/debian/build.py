@@ -41,8 +41,8 @@ MAINTAINER = "The forewarn maintainers <maintainers@forewarn.invalid>"
 LONG_AGO = 315532800
 """1980-01-01: the time of a source without git and without the variable."""
 
-AGENT_FOLDER = "/usr/lib/forewarn-agent"
-SERVICE_FOLDER = "/usr/lib/forewarn"
+AGENT_DIRECTORY = "/usr/lib/forewarn-agent"
+SERVICE_DIRECTORY = "/usr/lib/forewarn"
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 AGENT_PAGES = ("forewarn-agent.1", "forewarn-agent.toml.5")
@@ -52,14 +52,14 @@ AGENT_LAUNCHER = f"""\
 #!{SYSTEM_PYTHON} -I
 import sys
 
-sys.path.insert(0, "{AGENT_FOLDER}")
+sys.path.insert(0, "{AGENT_DIRECTORY}")
 
 from forewarn.agent.__main__ import main
 
 sys.exit(main())
 """
 SERVICE_LAUNCHER = f"""\
-#!{SERVICE_FOLDER}/bin/python3 -P
+#!{SERVICE_DIRECTORY}/bin/python3 -P
 import sys
 
 from forewarn.cli import main
@@ -101,8 +101,8 @@ def build_agent(dist: Path, work: Path) -> Path:
     """Build the package of the agent."""
     stage = _stage("forewarn-agent", "all", work)
     for name, data in {**bundle.sources(), **bundle.bundled()}.items():
-        stage.put(f"{AGENT_FOLDER}/{name}", data)
-    bundled = licences.stanzas(bundle.bundled_folder(), AGENT_FOLDER)
+        stage.put(f"{AGENT_DIRECTORY}/{name}", data)
+    bundled = licences.stanzas(bundle.bundled_directory(), AGENT_DIRECTORY)
     stage.put("/usr/bin/forewarn-agent", AGENT_LAUNCHER, mode=PROGRAM)
     _put_unit(
         stage,
@@ -122,22 +122,22 @@ def build_service(dist: Path, work: Path) -> Path:
     """Build the package of the service, for this machine's architecture and Python."""
     stage = _stage("forewarn", _said("dpkg", "--print-architecture"), work)
     major, minor = _python()
-    home = f"{SERVICE_FOLDER}/lib/python{major}.{minor}/site-packages"
-    _install_pins(stage.folder / home[1:], f"{major}.{minor}")
-    bundled = licences.stanzas(stage.folder / home[1:], home)
-    _forget_place(stage.folder / home[1:])
+    home = f"{SERVICE_DIRECTORY}/lib/python{major}.{minor}/site-packages"
+    _install_pins(stage.directory / home[1:], f"{major}.{minor}")
+    bundled = licences.stanzas(stage.directory / home[1:], home)
+    _forget_place(stage.directory / home[1:])
     for file in sorted((ROOT / "src").rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             name = file.relative_to(ROOT / "src").as_posix()
             stage.put(f"{home}/{name}", file.read_bytes())
     # A virtual environment, so that child processes find the same modules.
     stage.put(
-        f"{SERVICE_FOLDER}/pyvenv.cfg",
+        f"{SERVICE_DIRECTORY}/pyvenv.cfg",
         "home = /usr/bin\ninclude-system-site-packages = false\n"
         f"version = {major}.{minor}\n",
     )
-    stage.link(f"{SERVICE_FOLDER}/bin/python3", "../../../bin/python3")
-    stage.put(f"{SERVICE_FOLDER}/bin/forewarn", SERVICE_LAUNCHER, mode=PROGRAM)
+    stage.link(f"{SERVICE_DIRECTORY}/bin/python3", "../../../bin/python3")
+    stage.put(f"{SERVICE_DIRECTORY}/bin/forewarn", SERVICE_LAUNCHER, mode=PROGRAM)
     stage.link("/usr/bin/forewarn", "../lib/forewarn/bin/forewarn")
     unit = (ROOT / "deploy" / "systemd" / "forewarn.service").read_text("utf-8")
     _put_unit(stage, unit.replace("/opt/forewarn/bin/", "/usr/bin/"))
@@ -166,7 +166,7 @@ def _stage(name: str, architecture: str, work: Path) -> Stage:
         architecture=architecture,
         maintainer=maintainer(),
         moment=source_moment(),
-        folder=work / name,
+        directory=work / name,
         texts=TEXTS,
     )
 
@@ -248,7 +248,7 @@ def _said(*command: str) -> str:
 def main() -> int:
     """Build the packages named by the arguments, and print their paths."""
     parser = argparse.ArgumentParser(description="Build the Debian packages.")
-    parser.add_argument("dist", type=Path, help="the folder that they are put into")
+    parser.add_argument("dist", type=Path, help="the directory that they are put into")
     builders = {"forewarn-agent": build_agent, "forewarn": build_service}
     parser.add_argument("--only", choices=(*builders,), help="build this one only")
     arguments = parser.parse_args()

@@ -45,7 +45,7 @@ class Stage:
     architecture: str
     maintainer: str
     moment: Moment
-    folder: Path
+    directory: Path
     """The directory of the tree, which must be empty."""
     texts: Path
     """The directory with the texts of all packages, one subdirectory for each."""
@@ -97,11 +97,11 @@ class Stage:
 
     def build(self, dist: Path, words: Mapping[str, str]) -> Path:
         """Build the package into a directory; `words` fill its control file."""
-        control = self.folder / "DEBIAN"
+        control = self.directory / "DEBIAN"
         sizes = [-(-file.lstat().st_size // BLOCK) for file in self._files()]
         md5sums = "".join(
             f"{hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()}  "
-            f"{file.relative_to(self.folder).as_posix()}\n"
+            f"{file.relative_to(self.directory).as_posix()}\n"
             for file in self._files()
             if not file.is_symlink()
         )
@@ -134,7 +134,7 @@ class Stage:
                 "-Zxz",
                 "-z1",
                 "--build",
-                self.folder,
+                self.directory,
                 target,
             ],
             check=True,
@@ -145,23 +145,23 @@ class Stage:
 
     def _file(self, place: str) -> Path:
         assert place.startswith("/"), place
-        file = self.folder / place[1:]
+        file = self.directory / place[1:]
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
 
     def _files(self) -> list[Path]:
         return sorted(
             path
-            for path in self.folder.rglob("*")
+            for path in self.directory.rglob("*")
             if path.is_symlink() or path.is_file()
         )
 
     def _settle(self) -> None:
         """Set the times of all files, and the modes of directories."""
         # Directories last, since changes inside them change their times.
-        for path in sorted(self.folder.rglob("*"), reverse=True):
+        for path in sorted(self.directory.rglob("*"), reverse=True):
             if path.is_dir() and not path.is_symlink():
                 path.chmod(PROGRAM)
             times = (self.moment.seconds, self.moment.seconds)
             os.utime(path, times, follow_symlinks=False)
-        self.folder.chmod(PROGRAM)
+        self.directory.chmod(PROGRAM)

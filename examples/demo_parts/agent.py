@@ -20,7 +20,7 @@ from demo_parts.timeline import Timeline
 SETTINGS = """\
 endpoint = "http://127.0.0.1:{port}"
 poll = "200ms"                  # once a second is usual
-state = "{folder}/agent.db"
+state = "{directory}/agent.db"
 listen = ""
 
 [gone_after]
@@ -34,7 +34,7 @@ recover = ["/bin/sh", "-c", "touch {pool}; echo back in the pool"]
 
 [[notify]]
 kind = "file"
-path = "{folder}/told.jsonl"
+path = "{directory}/told.jsonl"
 """
 
 READY_SECONDS = 15
@@ -46,10 +46,10 @@ QUIET = {"seen", "started", "gone"}
 class Agent:
     """A running agent and its notifications."""
 
-    def __init__(self, folder: Path, timeline: Timeline) -> None:
+    def __init__(self, directory: Path, timeline: Timeline) -> None:
         """Read the notifications in this directory."""
-        self.pool = folder / "in-the-pool"
-        self._told = folder / "told.jsonl"
+        self.pool = directory / "in-the-pool"
+        self._told = directory / "told.jsonl"
         self._timeline = timeline
         self._read = 0
         self.kinds: list[str] = []
@@ -86,14 +86,16 @@ def wait_for(happened: Callable[[], bool], within: float) -> bool:
 
 
 @contextmanager
-def running(folder: Path, port: int, timeline: Timeline) -> Generator[Agent]:
+def running(directory: Path, port: int, timeline: Timeline) -> Generator[Agent]:
     """Run `forewarn agent` in the VM whose metadata address has this port."""
-    agent = Agent(folder, timeline)
+    agent = Agent(directory, timeline)
     agent.pool.touch()
-    settings = folder / "agent.toml"
-    settings.write_text(SETTINGS.format(port=port, folder=folder, pool=agent.pool))
+    settings = directory / "agent.toml"
+    settings.write_text(
+        SETTINGS.format(port=port, directory=directory, pool=agent.pool)
+    )
     timeline.say("you", "$ forewarn agent --config agent.toml", bold=True)
-    with (folder / "agent.log").open("w") as log:
+    with (directory / "agent.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "forewarn", "agent", "--config", str(settings)],
             stdout=log,
@@ -101,11 +103,11 @@ def running(folder: Path, port: int, timeline: Timeline) -> Generator[Agent]:
         )
     try:
         is_up = wait_for(
-            lambda: "this VM's name is" in (folder / "agent.log").read_text(),
+            lambda: "this VM's name is" in (directory / "agent.log").read_text(),
             READY_SECONDS,
         )
         if not is_up:
-            raise SystemExit(f"no agent:\n{(folder / 'agent.log').read_text()}")
+            raise SystemExit(f"no agent:\n{(directory / 'agent.log').read_text()}")
         yield agent
     finally:
         process.terminate()

@@ -26,7 +26,7 @@ listen = ""
 listen = "127.0.0.1:{port}"
 
 [store]
-url = "sqlite:///{folder}/campaign.db"
+url = "sqlite:///{directory}/campaign.db"
 
 [timing]
 speed = 1000                    # 15 minutes of notice take a second
@@ -37,17 +37,17 @@ kind = "command"
 live_migrate = ["/bin/true", "{{vm}}", "{{to_host}}"]
 
 [host_step.write]
-program = ["{folder}/firmware.sh", "write", "{{host}}"]
+program = ["{directory}/firmware.sh", "write", "{{host}}"]
 
 [host_step.check]
-program = ["{folder}/firmware.sh", "check", "{{host}}"]
+program = ["{directory}/firmware.sh", "check", "{{host}}"]
 """
 
 PROGRAM = """\
 #!/bin/sh
-if [ "$1" = check ]; then exec test -e "{folder}/$2.done"; fi
-[ -e "{folder}/{image}" ] || {{ echo "there is no file {image}"; exit 1; }}
-touch "{folder}/$2.done"
+if [ "$1" = check ]; then exec test -e "{directory}/$2.done"; fi
+[ -e "{directory}/{image}" ] || {{ echo "there is no file {image}"; exit 1; }}
+touch "{directory}/$2.done"
 """
 
 CAMPAIGN = f"""\
@@ -64,9 +64,9 @@ stage = [{{ hosts = 1 }}]
 LOOK_SECONDS = 0.5
 
 
-def prepare(folder: Path) -> setting.Places:
+def prepare(directory: Path) -> setting.Places:
     """Write the fleet, the settings, the program and the campaign; return the address."""
-    folder.mkdir()
+    directory.mkdir()
     (port,) = setting.free_ports(1)
     fleet = '[[tenant]]\nname = "shop"\n'
     for number in range(HOSTS):
@@ -78,17 +78,19 @@ def prepare(folder: Path) -> setting.Places:
             f'[[vm]]\nname = "vm_{number}"\nhost = "r{number + 1}"\n'
             f'scope = "s{number}"\n'
         )
-    (folder / "fleet.toml").write_text(fleet)
-    (folder / "forewarn.toml").write_text(SETTINGS.format(port=port, folder=folder))
-    (folder / "bios.toml").write_text(CAMPAIGN)
-    _write_program(folder, image="r7525_2.19.bin")
-    (folder / IMAGE).touch()
+    (directory / "fleet.toml").write_text(fleet)
+    (directory / "forewarn.toml").write_text(
+        SETTINGS.format(port=port, directory=directory)
+    )
+    (directory / "bios.toml").write_text(CAMPAIGN)
+    _write_program(directory, image="r7525_2.19.bin")
+    (directory / IMAGE).touch()
     return setting.Places(admin_url=f"http://127.0.0.1:{port}", vms={})
 
 
-def _write_program(folder: Path, *, image: str) -> None:
-    program = folder / "firmware.sh"
-    program.write_text(PROGRAM.format(folder=folder, image=image))
+def _write_program(directory: Path, *, image: str) -> None:
+    program = directory / "firmware.sh"
+    program.write_text(PROGRAM.format(directory=directory, image=image))
     program.chmod(0o755)
 
 
@@ -96,7 +98,7 @@ def play(
     run: Callable[..., Any],
     ask: Callable[..., Any],
     *,
-    folder: Path,
+    directory: Path,
     timeline: Timeline,
     within: float,
 ) -> None:
@@ -119,13 +121,13 @@ def play(
         seen=(found["state"], found["waiting"]) == ("Halted", HOSTS - 1),
     )
     timeline.say("you", "$ sed -i s/r7525_/r7525-/ firmware.sh", bold=True)
-    _write_program(folder, image=IMAGE)
+    _write_program(directory, image=IMAGE)
     run("campaign", "retry", NAME, "--failed")
     run("campaign", "resume", NAME, "--reason", "the program is repaired")
     found = _wait(ask, "Done", within=2 * within, timeline=timeline)
     timeline.check(
         f"all {found['done']} hosts have the firmware, and each was checked",
-        seen=found["done"] == HOSTS == len([*folder.glob("*.done")]),
+        seen=found["done"] == HOSTS == len([*directory.glob("*.done")]),
     )
 
 

@@ -30,7 +30,7 @@ listen = ""
 listen = "127.0.0.1:{port}"
 
 [store]
-url = "sqlite:///{folder}/watched.db"
+url = "sqlite:///{directory}/watched.db"
 
 [timing]
 speed = 60                      # 15 minutes of notice take 15 seconds
@@ -47,13 +47,15 @@ stage = [{{ hosts = 4 }}, {{ hosts = 12 }}]
 """
 
 
-def prepare(folder: Path) -> setting.Places:
+def prepare(directory: Path) -> setting.Places:
     """Write the fleet, the settings and the campaign; return the address."""
-    folder.mkdir()
+    directory.mkdir()
     (port,) = setting.free_ports(1)
-    (folder / "fleet.toml").write_text(_fleet())
-    (folder / "forewarn.toml").write_text(SETTINGS.format(port=port, folder=folder))
-    (folder / "kernel.toml").write_text(CAMPAIGN)
+    (directory / "fleet.toml").write_text(_fleet())
+    (directory / "forewarn.toml").write_text(
+        SETTINGS.format(port=port, directory=directory)
+    )
+    (directory / "kernel.toml").write_text(CAMPAIGN)
     return setting.Places(admin_url=f"http://127.0.0.1:{port}", vms={})
 
 

@@ -75,7 +75,7 @@ class Places:
     """The port of each VM's listener."""
 
 
-def prepare(folder: Path) -> Places:
+def prepare(directory: Path) -> Places:
     """Write the fleet file and the settings; return the addresses."""
     ports = free_ports(len(VMS) + 1)
     vms = {vm[0]: port for vm, port in zip(VMS, ports, strict=False)}
@@ -90,9 +90,9 @@ def prepare(folder: Path) -> Places:
         )
         for name, host, scope, fault_domain in VMS
     )
-    (folder / "fleet.toml").write_text(fleet)
-    settings = SETTINGS.format(admin_port=ports[-1], store=folder / "demo.db")
-    (folder / "forewarn.toml").write_text(settings)
+    (directory / "fleet.toml").write_text(fleet)
+    settings = SETTINGS.format(admin_port=ports[-1], store=directory / "demo.db")
+    (directory / "forewarn.toml").write_text(settings)
     return Places(admin_url=f"http://127.0.0.1:{ports[-1]}", vms=vms)
 
 

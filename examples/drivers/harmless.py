@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """A harmless program for the command driver: it writes a log and waits.
 
-    harmless.py FOLDER ACTION VM [--seconds S] [--wait-for FILE] [--hosts HOST,…]
-    harmless.py FOLDER observe VM
-    harmless.py FOLDER observe-many
-    harmless.py FOLDER probe VM --operation OPERATION
-    harmless.py FOLDER marks
-    harmless.py FOLDER abilities
+    harmless.py DIRECTORY ACTION VM [--seconds S] [--wait-for FILE] [--hosts HOST,…]
+    harmless.py DIRECTORY observe VM
+    harmless.py DIRECTORY observe-many
+    harmless.py DIRECTORY probe VM --operation OPERATION
+    harmless.py DIRECTORY marks
+    harmless.py DIRECTORY abilities
 
-It reads the call from standard input and appends `begun …` and `done …` to FOLDER/log.
-It stores the host of each VM in FOLDER for `observe`, and its mark for `marks`. It shows the input and the output
+It reads the call from standard input and appends `begun …` and `done …` to DIRECTORY/log.
+It stores the host of each VM in DIRECTORY for `observe`, and its mark for `marks`. It shows the input and the output
 of such a program; harmless.toml configures it. If the call names no new host of a VM,
 the program chooses one of --hosts.
 """
@@ -32,7 +32,7 @@ WAIT_SECONDS = 60.0
 def main() -> int:
     """Run the action in the arguments; return the exit status."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("directory", type=Path)
     parser.add_argument("action")
     parser.add_argument("vm", nargs="?", default="")
     parser.add_argument("--seconds", type=float, default=0.0)
@@ -40,23 +40,23 @@ def main() -> int:
     parser.add_argument("--operation", default="")
     parser.add_argument("--hosts", type=lambda text: text.split(","), default=[])
     words = parser.parse_args()
-    words.folder.mkdir(exist_ok=True)
+    words.directory.mkdir(exist_ok=True)
     if words.action == "observe":
-        return observe(words.folder, words.vm)
+        return observe(words.directory, words.vm)
     if words.action == "observe-many":
-        return observe_many(words.folder)
+        return observe_many(words.directory)
     if words.action == "probe":
-        return probe(words.folder, words.vm, words.operation)
+        return probe(words.directory, words.vm, words.operation)
     if words.action == "marks":
-        return marks(words.folder)
+        return marks(words.directory)
     if words.action == "abilities":
-        return abilities(words.folder)
+        return abilities(words.directory)
     call = json.load(sys.stdin)
     about = (
         f"{words.action} {words.vm} for {call['operation']} call {call['generation']}"
     )
-    write_mark(words.folder, f"vm.{words.vm}", call["mark"], "begun")
-    note(words.folder, f"begun {about}")
+    write_mark(words.directory, f"vm.{words.vm}", call["mark"], "begun")
+    note(words.directory, f"begun {about}")
     time.sleep(max(words.seconds, 0.0))
     if words.wait_for is not None and not wait_for(words.wait_for):
         print(f"{words.wait_for} never came")
@@ -69,9 +69,9 @@ def main() -> int:
             print(f"no host can take {words.vm}")
             return RUNS
         print(f"vm-host: {where}")
-    (words.folder / f"vm.{words.vm}").write_text(where)
-    write_mark(words.folder, f"vm.{words.vm}", call["mark"], "done")
-    note(words.folder, f"done {about}")
+    (words.directory / f"vm.{words.vm}").write_text(where)
+    write_mark(words.directory, f"vm.{words.vm}", call["mark"], "done")
+    note(words.directory, f"done {about}")
     print(f"{words.vm} is on {where}" if where else f"{words.vm} is down")
     return DONE
 
@@ -86,19 +86,19 @@ def choose_host(call: dict[str, Any], hosts: list[str]) -> str:
     return max(fit, key=lambda host: turns.get(host, len(turns)), default="")
 
 
-def observe(folder: Path, vm: str) -> int:
+def observe(directory: Path, vm: str) -> int:
     """Print the VM's host; the exit status says whether it runs."""
-    file = folder / f"vm.{vm}"
+    file = directory / f"vm.{vm}"
     if not file.exists():
         return UNKNOWN
     print(host := file.read_text())
     return DONE if host else DOWN
 
 
-def observe_many(folder: Path) -> int:
+def observe_many(directory: Path) -> int:
     """Print a line for each known VM on standard input."""
     for line in sys.stdin:
-        file = folder / f"vm.{(asked := json.loads(line))['vm']}"
+        file = directory / f"vm.{(asked := json.loads(line))['vm']}"
         if file.exists():
             host = file.read_text()
             where = {"host": host} if host else {}
@@ -106,34 +106,34 @@ def observe_many(folder: Path) -> int:
     return DONE
 
 
-def probe(folder: Path, vm: str, operation: str) -> int:
+def probe(directory: Path, vm: str, operation: str) -> int:
     """Return the result of the work on a VM as an exit status."""
-    log = folder / "log"
+    log = directory / "log"
     lines = log.read_text().splitlines() if log.exists() else []
     about = [line for line in lines if f" {vm} for {operation} " in line]
     return DONE if any(line.startswith("done") for line in about) else UNKNOWN
 
 
-def write_mark(folder: Path, place: str, mark: str, state: str) -> None:
+def write_mark(directory: Path, place: str, mark: str, state: str) -> None:
     """Keep the last mark of a VM or host, before its work and after it."""
-    fresh = folder / f"new-mark.{place}"
+    fresh = directory / f"new-mark.{place}"
     fresh.write_text(json.dumps({"mark": mark, "state": state}))
-    fresh.replace(folder / f"mark.{place}")
+    fresh.replace(directory / f"mark.{place}")
 
 
-def marks(folder: Path) -> int:
+def marks(directory: Path) -> int:
     """Print the marks of the VMs or hosts on standard input."""
     for line in sys.stdin:
         kind = "vm" if "vm" in (asked := json.loads(line)) else "host"
-        file = folder / f"mark.{kind}.{asked[kind]}"
+        file = directory / f"mark.{kind}.{asked[kind]}"
         found = json.loads(file.read_text()) if file.exists() else {"mark": None}
         print(json.dumps({kind: asked[kind], **found}))
     return DONE
 
 
-def abilities(folder: Path) -> int:
-    """Print what can be done: everything, but for the lines of FOLDER/limited."""
-    file = folder / "limited"
+def abilities(directory: Path) -> int:
+    """Print what can be done: everything, but for the lines of DIRECTORY/limited."""
+    file = directory / "limited"
     limited = [json.loads(line) for line in file.open()] if file.exists() else []
     for line in sys.stdin:
         host, vms = (asked := json.loads(line))["host"], asked["vms"]
@@ -145,9 +145,9 @@ def abilities(folder: Path) -> int:
     return DONE
 
 
-def note(folder: Path, line: str) -> None:
+def note(directory: Path, line: str) -> None:
     """Append a line to the log."""
-    with (folder / "log").open("a") as log:
+    with (directory / "log").open("a") as log:
         log.write(f"{line}\n")
 
 

@@ -60,18 +60,18 @@ class Lab:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         timeline: Timeline,
         *,
         has_libvirt: bool = False,
         places: Mapping[str, str] = PLACES,
     ) -> None:
         """Start nothing yet; `places` are the guests and their first hosts."""
-        self.folder, self.timeline, self.places = folder, timeline, places
+        self.directory, self.timeline, self.places = directory, timeline, places
         self._numbers = {vm: number for number, vm in enumerate(places, start=4)}
         self.began = time.monotonic()
         self.ground = Ground(
-            folder, f"lab{os.getpid()}", ("h1", "h2", "h3"), has_relays=True
+            directory, f"lab{os.getpid()}", ("h1", "h2", "h3"), has_relays=True
         )
         self.relays = Relays(self.ground, timeline)
         self.guests = (
@@ -79,7 +79,7 @@ class Lab:
             if has_libvirt
             else bare.BareQemus(self.ground, self.relays)
         )
-        self.service = Service(folder, self.ground, places, timeline)
+        self.service = Service(directory, self.ground, places, timeline)
         self.consoles = Consoles(self.ground, self.relays, timeline, list(places))
         self._guests: list[Guest] = []
 
@@ -187,7 +187,7 @@ class Lab:
         self.relays.end()
         self.guests.end()
         self.ground.end()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def walk(lab: Lab) -> None:
@@ -263,8 +263,8 @@ def main() -> int:
     # The end of the lab removes everything, even after this signal.
     signal.signal(signal.SIGTERM, _stop)
     timeline = Timeline()
-    folder = Path(tempfile.mkdtemp(prefix="lab"))
-    lab = Lab(folder, timeline, has_libvirt=words.libvirt)
+    directory = Path(tempfile.mkdtemp(prefix="lab"))
+    lab = Lab(directory, timeline, has_libvirt=words.libvirt)
     try:
         lab.begin()
         walk(lab)

@@ -66,8 +66,8 @@ def agent_image(tools: Path, cache: Path) -> Image:
     for path in (*sources, bundle.PINS, Path(__file__)):
         digest.update(path.read_bytes())
 
-    def make(folder: Path) -> None:
-        _fill(folder, root, elf)
+    def make(directory: Path) -> None:
+        _fill(directory, root, elf)
 
     files = kept(cache / f"agent-{digest.hexdigest()[:16]}", make)
     more = {str(path.relative_to(files)): path.read_bytes() for path in _files(files)}
@@ -81,15 +81,15 @@ def _files(place: Path) -> Iterable[Path]:
     ]
 
 
-def _fill(folder: Path, root: Path, elf: Path) -> None:
-    """Write Python, its libraries and the agent below a folder."""
-    library = folder / "usr/lib" / f"python{VERSION}"
+def _fill(directory: Path, root: Path, elf: Path) -> None:
+    """Write Python, its libraries and the agent below a directory."""
+    library = directory / "usr/lib" / f"python{VERSION}"
     shutil.copytree(
         root / "usr/lib" / f"python{VERSION}",
         library,
         ignore=lambda _, names: [name for name in names if name in _LEFT_OUT],
     )
-    agent = folder / "agent"
+    agent = directory / "agent"
     agent.mkdir()
     packed = agent / "packed"
     bundle.bundle(packed)
@@ -100,12 +100,12 @@ def _fill(folder: Path, root: Path, elf: Path) -> None:
     (agent / "run").write_text(RUN, encoding="utf-8")
     for place in (library, agent / "app"):
         _compile(root / "usr/bin" / f"python{VERSION}", place)
-    (folder / "usr/bin").mkdir()
-    shutil.copy(elf, folder / "usr/bin" / f"python{VERSION}")
+    (directory / "usr/bin").mkdir()
+    shutil.copy(elf, directory / "usr/bin" / f"python{VERSION}")
     for path in _libraries(root, [elf, *library.rglob("*.so")]):
         to = "lib64" if path.name.startswith("ld-linux") else "usr/lib/x86_64-linux-gnu"
-        (folder / to).mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, folder / to / path.name)
+        (directory / to).mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, directory / to / path.name)
 
 
 def _compile(python: Path, place: Path) -> None:

@@ -19,9 +19,9 @@ SETTINGS = """\
 kind = "qemu"
 sighting_confirm = "2s"
 [driver.qemu]
-monitor = "{folder}/{{host}}/{{vm}}.qmp"
-events = "{folder}/{{host}}/{{vm}}.events"
-migration = "unix:{folder}/{{vm}}.move"
+monitor = "{directory}/{{host}}/{{vm}}.qmp"
+events = "{directory}/{{host}}/{{vm}}.events"
+migration = "unix:{directory}/{{vm}}.move"
 start = {start}
 receive = {receive}
 freeze = "2s"
@@ -45,9 +45,9 @@ def qemu_words() -> list[str]:
     tools = Path(__file__).resolve().parents[2] / ".build" / "tools"
     if found := shutil.which(QEMU):
         return [found]
-    folders = (*tools.glob("usr/lib"), *tools.glob("usr/lib/*-linux-gnu"))
-    folders += tuple(tools.glob("lib/*-linux-gnu"))
-    libraries = ":".join(map(str, folders))
+    directories = (*tools.glob("usr/lib"), *tools.glob("usr/lib/*-linux-gnu"))
+    directories += tuple(tools.glob("lib/*-linux-gnu"))
+    libraries = ":".join(map(str, directories))
     return [f"LD_LIBRARY_PATH={libraries}", str(tools / "usr/bin" / QEMU)]
 
 
@@ -86,16 +86,16 @@ class BareQemus:
         for host, space in self._ground.hosts.items():
             kill, start = self._relays.restart_lines(host)
             text = RESTART.format(space=space, kill_relay=kill, start_relay=start)
-            (self._ground.folder / host / "restart").write_text(text, "utf-8")
+            (self._ground.directory / host / "restart").write_text(text, "utf-8")
 
     def learn(self, guest: Guest) -> None:
         """Do nothing: what a guest boots is written down."""
 
     def settings(self) -> str:
         """Return the settings of the driver."""
-        restart = ["/bin/sh", f"{self._ground.folder}/{{host}}/restart"]
+        restart = ["/bin/sh", f"{self._ground.directory}/{{host}}/restart"]
         return SETTINGS.format(
-            folder=self._ground.folder,
+            directory=self._ground.directory,
             start=json.dumps(self._words("{vm}", "{host}")),
             receive=json.dumps(self._words("{vm}", "{host}", "--receive")),
             restart=json.dumps(restart),

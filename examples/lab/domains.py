@@ -44,18 +44,18 @@ DOMAIN = """
 """
 """Without acceleration: KVM is missing or broken on many machines that have /dev/kvm."""
 
-BEFORE = 'mount --bind "$folder/hosts" /etc/hosts\n'
+BEFORE = 'mount --bind "$directory/hosts" /etc/hosts\n'
 
 RESTART = """\
 # Restarts a host: its relay, its libvirtd and its network.
 {kill_relay}
-kill -9 "$(cat {folder}/run/libvirtd.pid)"
+kill -9 "$(cat {directory}/run/libvirtd.pid)"
 rm -f {socket}
 ip -n {space} link set br0 down
 sleep 1
 ip -n {space} link set br0 up
 {start_relay}
-setsid sh {folder}/start </dev/null >>{folder}/said 2>&1 &
+setsid sh {directory}/start </dev/null >>{directory}/said 2>&1 &
 left={tenths}
 while [ ! -S {socket} ] && [ $((left -= 1)) -gt 0 ]; do sleep 0.1; done
 [ -S {socket} ]
@@ -97,7 +97,7 @@ class Domains:
         is_whole = _installed("libvirtd") and _installed(QEMU)
         self._qemu = _installed(QEMU) or f"/usr/bin/{QEMU}"
         layer = None if is_whole else tools
-        self.libvirts = Libvirts(ground.folder, ground.hosts, layer)
+        self.libvirts = Libvirts(ground.directory, ground.hosts, layer)
         self._xml: dict[str, str] = {}
 
     def learn(self, guest: Guest) -> None:
@@ -124,29 +124,29 @@ class Domains:
                 begun.result()
 
     def _begin(self, host: str, names: str) -> None:
-        folder = self._ground.folder / host
+        directory = self._ground.directory / host
         self.libvirts.prepare(host, settings=NO_TLS, before=BEFORE)
-        (folder / "hosts").write_text(names, "utf-8")
+        (directory / "hosts").write_text(names, "utf-8")
         # A guest that moves goes on writing to the console of its new host.
-        (folder / "state" / "consoles").symlink_to(folder)
-        self.libvirts.write_start(host, folder / "start")
+        (directory / "state" / "consoles").symlink_to(directory)
+        self.libvirts.write_start(host, directory / "start")
         if self._known.exists():
-            shutil.copytree(self._known, folder / "cache", dirs_exist_ok=True)
+            shutil.copytree(self._known, directory / "cache", dirs_exist_ok=True)
         kill, start = self._relays.restart_lines(host)
         restart = RESTART.format(
             kill_relay=kill,
             start_relay=start,
-            folder=folder,
+            directory=directory,
             socket=self.libvirts.socket(host),
             space=self._ground.hosts[host],
             tenths=round(START_SECONDS * 10),
         )
-        (folder / "restart").write_text(restart, "utf-8")
+        (directory / "restart").write_text(restart, "utf-8")
         self.libvirts.begin(host)
 
     def settings(self) -> str:
         """Return the settings of the driver."""
-        restart = ["/bin/sh", f"{self._ground.folder}/{{host}}/restart"]
+        restart = ["/bin/sh", f"{self._ground.directory}/{{host}}/restart"]
         return SETTINGS.format(
             python=json.dumps(self.libvirts.python),
             uri=json.dumps(self.libvirts.uri),
@@ -174,7 +174,7 @@ class Domains:
             self.libvirts.kill_libvirtd(host)
             for vm in self._xml:
                 self.kill(vm, host)
-            self._keep(self._ground.folder / host / "cache")
+            self._keep(self._ground.directory / host / "cache")
 
     def _keep(self, found: Path) -> None:
         """Keep the abilities of QEMU, for which libvirt needs some seconds."""

@@ -89,24 +89,24 @@ def run(*words: str, text: str = "") -> str:
 class Ground:
     """The namespaces of the service and of its hosts, and the QEMUs in them.
 
-    `folder` has the monitors, the consoles and the numbers of the processes. Its path must
+    `directory` has the monitors, the consoles and the numbers of the processes. Its path must
     be short, since it is in the paths of sockets.
     """
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         prefix: str,
         hosts: Iterable[str],
         *,
         has_relays: bool = False,
     ) -> None:
         """Make nothing yet; `prefix` begins the names of the namespaces."""
-        self.folder, self.prefix = folder, prefix
+        self.directory, self.prefix = directory, prefix
         self._has_relays = has_relays
         self.service = f"{prefix}-service"
         self.hosts = {host: f"{prefix}-{host}" for host in hosts}
-        self.world = folder / "world.json"
+        self.world = directory / "world.json"
 
     def begin(self, guests: Sequence[Guest], qemu: Sequence[str]) -> None:
         """Make the namespaces, and write down how to start each guest."""
@@ -125,7 +125,7 @@ class Ground:
         self._in(self.service, *inner)
         for number, (host, space) in enumerate(self.hosts.items()):
             self._make(space)
-            (self.folder / host).mkdir()
+            (self.directory / host).mkdir()
             self._in(
                 self.service,
                 f"link add host{number} type veth peer name uplink netns {space}",
@@ -154,7 +154,7 @@ class Ground:
     def describe(self, guests: Sequence[Guest], qemu: Sequence[str]) -> None:
         """Write down how to start each guest."""
         world = {
-            "run": str(self.folder),
+            "run": str(self.directory),
             "qemu": list(qemu),
             "gateway": GATEWAY,
             "hosts": self.hosts,
@@ -202,12 +202,12 @@ class Ground:
     def pid(self, vm: str, host: str) -> int:
         """Return the process of a guest on a host; 0 if it has none."""
         try:
-            pid = int((self.folder / host / f"{vm}.pid").read_text("utf-8"))
+            pid = int((self.directory / host / f"{vm}.pid").read_text("utf-8"))
             # The number can have passed to another process.
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             return 0
-        return pid if f"{self.folder}/{host}/{vm}.pid".encode() in words else 0
+        return pid if f"{self.directory}/{host}/{vm}.pid".encode() in words else 0
 
     def kill(self, vm: str, host: str) -> None:
         """Kill a guest, as the kernel does if memory is short."""
@@ -219,7 +219,7 @@ class Ground:
         lines: list[str] = []
         for host in hosts or self.hosts:
             with contextlib.suppress(FileNotFoundError):
-                path = self.folder / host / f"{vm}.log"
+                path = self.directory / host / f"{vm}.log"
                 text = path.read_text("utf-8", "replace")
                 lines += text.rpartition("\n")[0].splitlines()
         return lines
@@ -227,7 +227,7 @@ class Ground:
     def end(self) -> None:
         """Kill all guests and remove the namespaces."""
         for host in self.hosts:
-            for file in (self.folder / host).glob("*.pid"):
+            for file in (self.directory / host).glob("*.pid"):
                 self.kill(file.stem, host)
         for space in (self.service, *self.hosts.values()):
             subprocess.run(

@@ -54,7 +54,7 @@ class Image:
     initramfs: Path
 
     @property
-    def folder(self) -> Path:
+    def directory(self) -> Path:
         """Return where it is kept, with what is made of it."""
         return self.kernel.parent
 
@@ -76,26 +76,26 @@ def build(tools: Path, cache: Path, more: Mapping[str, bytes] | None = None) -> 
     bz_image = kernel.read_bytes()
     digest = hashlib.sha256(_FORM + packed + bz_image).hexdigest()[:16]
 
-    def make(folder: Path) -> None:
-        (folder / "initramfs").write_bytes(packed)
-        (folder / "vmlinux").write_bytes(vmlinux(bz_image))
+    def make(directory: Path) -> None:
+        (directory / "initramfs").write_bytes(packed)
+        (directory / "vmlinux").write_bytes(vmlinux(bz_image))
 
     made = kept(cache / digest, make)
     return Image(made / "vmlinux", made / "initramfs")
 
 
-def kept(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Return a folder that `make` fills, once for all processes."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_suffix(".lock")):
-        if not folder.exists():
-            new = Path(tempfile.mkdtemp(dir=folder.parent))
+def kept(directory: Path, make: Callable[[Path], None]) -> Path:
+    """Return a directory that `make` fills, once for all processes."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with locked(directory.with_suffix(".lock")):
+        if not directory.exists():
+            new = Path(tempfile.mkdtemp(dir=directory.parent))
             try:
                 make(new)
-                new.rename(folder)
+                new.rename(directory)
             finally:
                 shutil.rmtree(new, ignore_errors=True)
-    return folder
+    return directory
 
 
 @contextmanager
@@ -124,8 +124,8 @@ def _parts(tools: Path) -> tuple[Path, Path, list[Path]]:
     if busybox is None:
         raise MissingError("needs busybox (Debian: busybox-static): make tools")
     version = kernel.name.removeprefix("vmlinuz-")
-    folder = next(tools.glob(f"**/lib/modules/{version}/kernel"), tools)
-    modules = [folder / f"{name}.ko" for name in MODULES]
+    directory = next(tools.glob(f"**/lib/modules/{version}/kernel"), tools)
+    modules = [directory / f"{name}.ko" for name in MODULES]
     if missing := [path.name for path in modules if not path.exists()]:
         raise ImageError(f"the kernel {version} has no module {', '.join(missing)}")
     return kernel, busybox, modules
@@ -189,11 +189,11 @@ _UNPACKERS: Mapping[bytes, Callable[[bytes], bytes]] = {
 
 
 def archive(entries: Mapping[str, bytes]) -> bytes:
-    """Return files as a cpio archive, with their folders and /dev/console.
+    """Return files as a cpio archive, with their directories and /dev/console.
 
     Files are executable. Equal files give equal bytes.
     """
-    folders = {
+    directories = {
         str(parent)
         for name in (*entries, "dev/console")
         for parent in Path(name).parents
@@ -201,7 +201,7 @@ def archive(entries: Mapping[str, bytes]) -> bytes:
     files = sorted(entries.items())
     return b"".join(
         (
-            *(_entry(name, stat.S_IFDIR | 0o755) for name in sorted(folders)),
+            *(_entry(name, stat.S_IFDIR | 0o755) for name in sorted(directories)),
             _entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
             *(_entry(name, stat.S_IFREG | 0o755, data) for name, data in files),
             _entry("TRAILER!!!", 0),

@@ -1,7 +1,7 @@
 """Real libvirts on this machine, each as if on a host of its own.
 
 Each libvirtd has namespaces for mounts and the hostname, and an ID of its own, so that VMs
-can migrate between them. An unpacked libvirt is laid over `/usr` there, and folders that the
+can migrate between them. An unpacked libvirt is laid over `/usr` there, and directories that the
 machine does not have over `/etc` and others, so that nothing is left of them.
 """
 
@@ -35,18 +35,18 @@ stdio_handler = "file"
 """
 
 LIBVIRT_SETTINGS = """
-unix_sock_dir = "{folder}/run"
+unix_sock_dir = "{directory}/run"
 auth_unix_rw = "none"
 auth_unix_ro = "none"
 host_uuid = "{uuid}"
-log_outputs = "3:file:{folder}/log"
+log_outputs = "3:file:{directory}/log"
 """
 
 NO_TLS = "listen_tls = 0\n"
 
 ENTER = """
 set -e
-folder=$1; name=$2; shift 2
+directory=$1; name=$2; shift 2
 for layer; do
     mount -t overlay overlay -o "lowerdir=$layer/usr:/usr" /usr
     test ! -d "$layer/lib" || mount -t overlay overlay -o "lowerdir=$layer/lib:/usr/lib" /usr/lib
@@ -54,20 +54,20 @@ done
 hostname "$name"
 for parent in /run /var/lib /var/cache /etc; do
     test -d "$parent/libvirt" ||
-        mount -t overlay overlay -o "lowerdir=$folder/point:$parent" "$parent"
+        mount -t overlay overlay -o "lowerdir=$directory/point:$parent" "$parent"
 done
-cp /etc/passwd /etc/group "$folder"
-echo libvirt-qemu:x:64055:64055::/:/bin/false >> "$folder/passwd"
-printf 'libvirt-qemu:x:64055:\\nkvm:x:64056:\\n' >> "$folder/group"
-mount --bind "$folder/passwd" /etc/passwd
-mount --bind "$folder/group" /etc/group
-mount --bind "$folder/state" /run/libvirt
-mount --bind "$folder/lib" /var/lib/libvirt
-mount --bind "$folder/cache" /var/cache/libvirt
-mount --bind "$folder/etc" /etc/libvirt
-ln -sf "$folder/run/libvirt-sock" /run/libvirt/libvirt-sock
-test ! -e "$folder/before" || . "$folder/before"
-exec libvirtd --listen -f "$folder/libvirtd.conf" -p "$folder/run/libvirtd.pid"
+cp /etc/passwd /etc/group "$directory"
+echo libvirt-qemu:x:64055:64055::/:/bin/false >> "$directory/passwd"
+printf 'libvirt-qemu:x:64055:\\nkvm:x:64056:\\n' >> "$directory/group"
+mount --bind "$directory/passwd" /etc/passwd
+mount --bind "$directory/group" /etc/group
+mount --bind "$directory/state" /run/libvirt
+mount --bind "$directory/lib" /var/lib/libvirt
+mount --bind "$directory/cache" /var/cache/libvirt
+mount --bind "$directory/etc" /etc/libvirt
+ln -sf "$directory/run/libvirt-sock" /run/libvirt/libvirt-sock
+test ! -e "$directory/before" || . "$directory/before"
+exec libvirtd --listen -f "$directory/libvirtd.conf" -p "$directory/run/libvirtd.pid"
 """
 
 RUNNER = """
@@ -130,43 +130,43 @@ match order["do"]:
 class Libvirts:
     """The libvirts of some hosts, which are started one by one.
 
-    The path of the folder must be short, since it is in the paths of sockets.
+    The path of the directory must be short, since it is in the paths of sockets.
     """
 
     def __init__(
-        self, folder: Path, spaces: Mapping[str, str], unpacked: Path | None
+        self, directory: Path, spaces: Mapping[str, str], unpacked: Path | None
     ) -> None:
         """Start nothing yet.
 
         `spaces` are the hosts and their network namespaces, empty: the machine's own.
         `unpacked` is where libvirt is only unpacked; None: it is installed.
         """
-        self.folder = folder
-        self.uri = f"qemu+unix:///system?socket={folder}/{{host}}/run/libvirt-sock"
+        self.directory = directory
+        self.uri = f"qemu+unix:///system?socket={directory}/{{host}}/run/libvirt-sock"
         self._spaces, self._unpacked = spaces, unpacked
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.python = self._python()
 
     def prepare(self, host: str, *, settings: str = NO_TLS, before: str = "") -> None:
-        """Make the folders of a host.
+        """Make the directories of a host.
 
         `settings` are more ones of libvirtd, and `before` are commands of the shell that
         come before it.
         """
-        folder = self.folder / host
+        directory = self.directory / host
         for name in ("run", "lib", "cache", "etc", "state", "point/libvirt"):
-            (folder / name).mkdir(parents=True)
-        (folder / "etc" / "qemu.conf").write_text(QEMU_SETTINGS, "utf-8")
+            (directory / name).mkdir(parents=True)
+        (directory / "etc" / "qemu.conf").write_text(QEMU_SETTINGS, "utf-8")
         uuid = f"00000000-0000-4000-8000-0000000000{host.replace('h', 'f')}"
-        text = LIBVIRT_SETTINGS.format(folder=folder, uuid=uuid)
-        (folder / "libvirtd.conf").write_text(text + settings, "utf-8")
-        (folder / "before").write_text(before, "utf-8")
+        text = LIBVIRT_SETTINGS.format(directory=directory, uuid=uuid)
+        (directory / "libvirtd.conf").write_text(text + settings, "utf-8")
+        (directory / "before").write_text(before, "utf-8")
 
     def _python(self) -> str:
         """Return a Python that has the module."""
         if self._unpacked is None:
             return PYTHON
-        python, runner = self.folder / "python", self.folder / "runner.py"
+        python, runner = self.directory / "python", self.directory / "runner.py"
         modules = str(self._unpacked / "usr/lib/python3/dist-packages")
         runner.write_text(RUNNER.format(modules=modules), "utf-8")
         places = ("usr/lib", "usr/lib/*-linux-gnu", "lib/*-linux-gnu")
@@ -186,7 +186,7 @@ class Libvirts:
         return [
             *(["ip", "netns", "exec", space] if space else []),
             *("unshare", "-mu", "--propagation", "private"),
-            *("sh", "-c", ENTER, "sh", str(self.folder / host), host, *layers),
+            *("sh", "-c", ENTER, "sh", str(self.directory / host), host, *layers),
         ]
 
     def write_start(self, host: str, path: Path) -> None:
@@ -195,11 +195,11 @@ class Libvirts:
 
     def socket(self, host: str) -> Path:
         """Return the socket of a host's libvirt."""
-        return self.folder / host / "run" / "libvirt-sock"
+        return self.directory / host / "run" / "libvirt-sock"
 
     def begin(self, host: str) -> None:
         """Start the libvirtd of a host; return when it listens."""
-        log = self.folder / host / "said"
+        log = self.directory / host / "said"
         with log.open("ab") as said:
             self.processes[host] = subprocess.Popen(
                 self.words(host), stdout=said, stderr=said, start_new_session=True
@@ -222,20 +222,20 @@ class Libvirts:
 
     def kill_libvirtd(self, host: str) -> None:
         """Kill the libvirtd of a host, also one that `write_start` has started."""
-        folder = self.folder / host
-        kill_noted(folder / "run" / "libvirtd.pid", f"{folder}/libvirtd.conf")
+        directory = self.directory / host
+        kill_noted(directory / "run" / "libvirtd.pid", f"{directory}/libvirtd.conf")
         if host in self.processes:
             self.kill(host)
 
     def kill_guest(self, vm: str, host: str) -> None:
         """Kill the QEMU of a VM as the kernel does if memory is short."""
-        file = self.folder / host / "state" / "qemu" / f"{vm}.pid"
+        file = self.directory / host / "state" / "qemu" / f"{vm}.pid"
         kill_noted(file, f"guest={vm},")
 
     def ask(self, host: str, do: str, **more: Any) -> Any:
         """Do something by hand; raises RuntimeError."""
         order = {"uri": self.uri.replace("{host}", host), "do": do, **more}
-        script = self.folder / "ask.py"
+        script = self.directory / "ask.py"
         script.write_text(ASK, "utf-8")
         done = subprocess.run(
             [self.python, str(script)],

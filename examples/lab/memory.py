@@ -43,15 +43,15 @@ def saved(image: Image, qemu: Sequence[str], *, memory: int = MEMORY_MIB) -> Pat
     ).stdout
     digest = hashlib.sha256("\n".join((version, *words)).encode()).hexdigest()[:16]
 
-    def make(folder: Path) -> None:
-        asyncio.run(_boot_and_save(["env", *qemu, *words], folder))
+    def make(directory: Path) -> None:
+        asyncio.run(_boot_and_save(["env", *qemu, *words], directory))
 
-    return kept(image.folder / f"memory-{digest}", make) / "memory"
+    return kept(image.directory / f"memory-{digest}", make) / "memory"
 
 
-async def _boot_and_save(words: Sequence[str], folder: Path) -> None:
-    serial, socket = folder / "serial", folder / "qmp"
-    with (folder / "errors").open("wb") as errors:
+async def _boot_and_save(words: Sequence[str], directory: Path) -> None:
+    serial, socket = directory / "serial", directory / "qmp"
+    with (directory / "errors").open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *words,
             *("-chardev", f"file,id=serial,path={serial}", "-serial", "chardev:serial"),
@@ -63,10 +63,10 @@ async def _boot_and_save(words: Sequence[str], folder: Path) -> None:
         async with asyncio.timeout(BOOT_SECONDS):
             while b"READY\r\n" not in _read(serial):
                 if process.returncode is not None:
-                    raise ImageError(f"QEMU ended: {_read(folder / 'errors')!r}")
+                    raise ImageError(f"QEMU ended: {_read(directory / 'errors')!r}")
                 await asyncio.sleep(0.05)
         async with await open_monitor(socket) as monitor:
-            await _save(monitor, folder / "memory")
+            await _save(monitor, directory / "memory")
     except TimeoutError:
         raise ImageError(
             f"the guest did not boot within {BOOT_SECONDS:g} s: {_read(serial)[-2000:]!r}"

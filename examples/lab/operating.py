@@ -28,11 +28,11 @@ SETTINGS = """\
 listen = ""
 [admin]
 listen = "{address}"
-token_file = "{folder}/token"
-tls_certificate = "{folder}/certificate.pem"
-tls_key = "{folder}/key.pem"
+token_file = "{directory}/token"
+tls_certificate = "{directory}/certificate.pem"
+tls_key = "{directory}/key.pem"
 [store]
-url = "sqlite:///{folder}/forewarn.db"
+url = "sqlite:///{directory}/forewarn.db"
 [timing]
 recovery = "2s"
 verify_settle = "1s"
@@ -60,17 +60,17 @@ class Service:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         ground: Ground,
         places: Mapping[str, str],
         timeline: Timeline,
     ) -> None:
         """Start nothing yet; `places` are the hosts of VMs."""
-        self._folder, self._ground = folder, ground
+        self._directory, self._ground = directory, ground
         self._places, self._timeline = places, timeline
         self._process: subprocess.Popen[bytes] | None = None
         self._token = secrets.token_hex()
-        self.certificate = folder / "certificate.pem"
+        self.certificate = directory / "certificate.pem"
         self._inside = ThreadPoolExecutor(
             1, initializer=enter, initargs=(ground.service,)
         )
@@ -78,40 +78,40 @@ class Service:
 
     def _write_secrets(self) -> None:
         """Write a certificate, and the token of the operator."""
-        key = self._folder / "key.pem"
+        key = self._directory / "key.pem"
         subprocess.run(
             [*OPENSSL, "-keyout", key, "-out", self.certificate],
             check=True,
             capture_output=True,
         )
         self._trust = ssl.create_default_context(cafile=str(self.certificate))
-        token = self._folder / "token"
+        token = self._directory / "token"
         token.touch(mode=0o600)
         token.write_text(f"lab: {self._token}\n", "ascii")
-        (self._folder / "operator").touch(mode=0o600)
-        (self._folder / "operator").write_text(self._token, "ascii")
+        (self._directory / "operator").touch(mode=0o600)
+        (self._directory / "operator").write_text(self._token, "ascii")
 
     def start(self, driver: str) -> None:
         """Start the service with the settings of its driver; return when it is ready."""
         self._write_secrets()
         text = SETTINGS.format(
             address=ADDRESS,
-            folder=self._folder,
+            directory=self._directory,
             driver=driver,
         )
-        (self._folder / "forewarn.toml").write_text(text, encoding="utf-8")
+        (self._directory / "forewarn.toml").write_text(text, encoding="utf-8")
         hosts = [f'[[host]]\nname = "{host}"\n' for host in self._ground.hosts]
         vms = [
             f'[[vm]]\nname = "{vm}"\nhost = "{host}"\naddress = "192.0.2.{number}"\n'
             for number, (vm, host) in enumerate(self._places.items(), start=4)
         ]
-        (self._folder / "fleet.toml").write_text("".join(hosts + vms), "utf-8")
+        (self._directory / "fleet.toml").write_text("".join(hosts + vms), "utf-8")
         words = ["--config", "forewarn.toml", "--fleet", "fleet.toml"]
         space = ["ip", "netns", "exec", self._ground.service]
-        with (self._folder / "serve.log").open("wb") as log:
+        with (self._directory / "serve.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*space, sys.executable, "-m", "forewarn", "serve", *words],
-                cwd=self._folder,
+                cwd=self._directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -119,7 +119,7 @@ class Service:
         deadline = time.monotonic() + START_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                log_text = (self._folder / "serve.log").read_text("utf-8", "replace")
+                log_text = (self._directory / "serve.log").read_text("utf-8", "replace")
                 raise RuntimeError(f"the service did not start:\n{log_text}")
             time.sleep(0.1)
 
@@ -193,7 +193,7 @@ class Service:
         for line in (
             f"alias fw='{shlex.join(self._inside_words())} .venv/bin/forewarn'",
             "fw fleet show",
-            f"tail -f {self._folder}/h1/web_0.log {self._folder}/h1/relay.log",
+            f"tail -f {self._directory}/h1/web_0.log {self._directory}/h1/relay.log",
         ):
             self._timeline.say("", line)
 
@@ -202,7 +202,7 @@ class Service:
         return [
             *("ip", "netns", "exec", self._ground.service, "env"),
             *(f"FOREWARN_URL={URL}", f"FOREWARN_CA_FILE={self.certificate}"),
-            f"FOREWARN_TOKEN_FILE={self._folder}/operator",
+            f"FOREWARN_TOKEN_FILE={self._directory}/operator",
         ]
 
     def is_idle(self) -> bool:

@@ -12,10 +12,10 @@ from examples.lab.hosts import SERVICE, Ground, kill_noted
 
 SETTINGS = """\
 url = "{url}"
-token_file = "{folder}/relay-token"
+token_file = "{directory}/relay-token"
 ca_file = "{certificate}"
 listen = "{service}:80"
-state = "{folder}/relay.json"
+state = "{directory}/relay.json"
 [log]
 format = "text"
 """
@@ -39,34 +39,34 @@ class Relays:
     def begin(self, url: str, certificate: Path, tokens: Mapping[str, str]) -> None:
         """Start a relay on each host, with its token."""
         for host, token in tokens.items():
-            folder = self._ground.folder / host
+            directory = self._ground.directory / host
             text = SETTINGS.format(
-                url=url, folder=folder, certificate=certificate, service=SERVICE
+                url=url, directory=directory, certificate=certificate, service=SERVICE
             )
-            (folder / "relay.toml").write_text(text, "utf-8")
-            (folder / "relay-token").write_text(token, "utf-8")
+            (directory / "relay.toml").write_text(text, "utf-8")
+            (directory / "relay-token").write_text(token, "utf-8")
             self.start(host)
 
     def script(self, host: str) -> Path:
         """Return the script of the shell that becomes the relay of a host."""
-        folder = self._ground.folder / host
+        directory = self._ground.directory / host
         inner = [sys.executable, "-m", "forewarn", "relay", "--config"]
         words = [
             *("ip", "netns", "exec", self._ground.hosts[host]),
-            *(*inner, str(folder / "relay.toml")),
+            *(*inner, str(directory / "relay.toml")),
         ]
-        path = folder / "start-relay"
+        path = directory / "start-relay"
         path.write_text(
             f"echo $$ >{self._noted(host)}\nexec {shlex.join(words)}\n", "utf-8"
         )
         return path
 
     def _noted(self, host: str) -> Path:
-        return self._ground.folder / host / "relay.number"
+        return self._ground.directory / host / "relay.number"
 
     def log(self, host: str) -> Path:
         """Return the log of the relay of a host."""
-        return self._ground.folder / host / "relay.log"
+        return self._ground.directory / host / "relay.log"
 
     def start(self, host: str) -> None:
         """Start the relay of a host."""
@@ -89,7 +89,7 @@ class Relays:
 
     def kill(self, host: str) -> None:
         """Kill the relay of a host."""
-        kill_noted(self._noted(host), f"{self._ground.folder}/{host}/relay.toml")
+        kill_noted(self._noted(host), f"{self._ground.directory}/{host}/relay.toml")
 
     def show_news(self) -> None:
         """Show the new lines of each relay."""

@@ -34,9 +34,9 @@ soak = "1h"
 """
 
 
-def written(place: Place, folder: Path, text: str, *words: str) -> Path:
+def written(place: Place, directory: Path, text: str, *words: str) -> Path:
     """Return the page that a command writes about a campaign file."""
-    file, page = folder / "kernel.toml", folder / "kernel.html"
+    file, page = directory / "kernel.toml", directory / "kernel.html"
     file.write_text(text)
     command = ["campaign", words[0], str(file), "--html", str(page), *words[1:]]
     command += ["--url", place.url]

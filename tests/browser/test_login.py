@@ -23,11 +23,11 @@ BEARER = {"Authorization": f"Bearer {SECRET}"}
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Return a service that needs a token."""
-    folder = tmp_path_factory.mktemp("guarded")
-    file = folder / "tokens"
+    directory = tmp_path_factory.mktemp("guarded")
+    file = directory / "tokens"
     file.write_text(f"alice:{SECRET}\n", encoding="utf-8")
     file.chmod(0o600)
-    found = Place(folder, admin_token_file=str(file))
+    found = Place(directory, admin_token_file=str(file))
     yield found
     found.kill()
 

@@ -21,7 +21,7 @@ from tests.support.simulators import simulation
 # Other tests show the same pages, with less on them.
 pytestmark = pytest.mark.long
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "_static" / "console"
+DIRECTORY = Path(__file__).resolve().parents[2] / "docs" / "_static" / "console"
 QUALITY = 82
 """Of WebP, in percent: letters stay sharp, and a page takes less than 100 kB."""
 BYTES_MAX = 150_000
@@ -45,8 +45,8 @@ def take(pytestconfig: pytest.Config) -> Take:
         )
         data = base64.b64decode(made["data"])
         assert len(data) <= BYTES_MAX, f"{name} has {len(data)} bytes"
-        FOLDER.mkdir(exist_ok=True)
-        (FOLDER / f"{name}.webp").write_bytes(data)
+        DIRECTORY.mkdir(exist_ok=True)
+        (DIRECTORY / f"{name}.webp").write_bytes(data)
 
     return shoot
 

@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-case", default="", help="play this case alone")
 
 
-# Where pytest was told of no path below this folder, it knows no such options.
+# Where pytest was told of no path below this directory, it knows no such options.
 
 
 def _option(config: pytest.Config, name: str, default: int) -> int:

@@ -81,14 +81,14 @@ class Chart:
     drawn: Mapping[str, tuple[str, ...]]
 
     @property
-    def folder(self) -> Path:
+    def directory(self) -> Path:
         return DEPLOY / "helm" / self.name
 
     def template(self, name: str) -> str:
-        return (self.folder / "templates" / name).read_text("utf-8")
+        return (self.directory / "templates" / name).read_text("utf-8")
 
     def values(self) -> dict[str, Any]:
-        text = (self.folder / "values.yaml").read_text("utf-8")
+        text = (self.directory / "values.yaml").read_text("utf-8")
         return dict(flat(plain_yaml.read(text)))
 
     def page_text(self) -> str:
@@ -128,7 +128,7 @@ def test_the_page_has_every_value_with_its_default(chart: Chart) -> None:
 @each_chart
 def test_templates_use_exactly_the_chart_values(chart: Chart) -> None:
     used: set[str] = set()
-    for file in (chart.folder / "templates").iterdir():
+    for file in (chart.directory / "templates").iterdir():
         used |= set(re.findall(r"\.Values\.(\w+(?:\.\w+)*)", file.read_text("utf-8")))
     names = chart.values()
     for each in used:
@@ -139,7 +139,7 @@ def test_templates_use_exactly_the_chart_values(chart: Chart) -> None:
 
 @each_chart
 def test_schema_has_exactly_the_chart_values(chart: Chart) -> None:
-    schema = json.loads((chart.folder / "values.schema.json").read_text("utf-8"))
+    schema = json.loads((chart.directory / "values.schema.json").read_text("utf-8"))
     free: set[str] = set()
 
     def walk(part: dict[str, Any], name: str) -> Iterator[str]:
@@ -219,8 +219,11 @@ def test_helm_accepts_the_chart(chart: Chart, drawn: str) -> None:
     program = find("helm")
     if not program:
         pytest.skip("helm is not here: make real")
-    folder = str(chart.folder)
-    for arguments in (("lint", "--strict", folder), ("template", "forewarn", folder)):
+    directory = str(chart.directory)
+    for arguments in (
+        ("lint", "--strict", directory),
+        ("template", "forewarn", directory),
+    ):
         done = subprocess.run(
             [program, *arguments, *chart.drawn[drawn]],
             capture_output=True,
@@ -237,7 +240,7 @@ def test_helm_refuses_settings_that_need_tokens(setting: str) -> None:
     if not program:
         pytest.skip("helm is not here: make real")
     done = subprocess.run(
-        [program, "template", "forewarn", str(SERVICE.folder), "--set", setting],
+        [program, "template", "forewarn", str(SERVICE.directory), "--set", setting],
         capture_output=True,
         text=True,
         timeout=60,
@@ -309,20 +312,20 @@ def test_agent_chart_starts_pods_like_the_manifest() -> None:
 
 def test_agent_chart_contains_the_files_that_it_reads() -> None:
     used: set[str] = set()
-    for file in (AGENT.folder / "templates").iterdir():
+    for file in (AGENT.directory / "templates").iterdir():
         used |= set(re.findall(r'\.Files\.Get "([^"]+)"', file.read_text("utf-8")))
     assert used == {"agent.toml", "dashboard.json"}
     for name, origin in (
         ("agent.toml", MANIFESTS / "agent.toml"),
-        ("dashboard.json", dashboards.FOLDER / "forewarn-agent.json"),
+        ("dashboard.json", dashboards.DIRECTORY / "forewarn-agent.json"),
     ):
-        assert (AGENT.folder / name).read_bytes() == origin.read_bytes(), name
+        assert (AGENT.directory / name).read_bytes() == origin.read_bytes(), name
 
 
 def test_chart_and_manifests_grant_the_same_lease_rights() -> None:
-    folder = PARTS / "lock"
-    role = plain_yaml.read((folder / "role.yaml").read_text("utf-8"))
-    binding = plain_yaml.read((folder / "rolebinding.yaml").read_text("utf-8"))
+    directory = PARTS / "lock"
+    role = plain_yaml.read((directory / "role.yaml").read_text("utf-8"))
+    binding = plain_yaml.read((directory / "rolebinding.yaml").read_text("utf-8"))
     [rule] = role["rules"]
     assert rule == {
         "apiGroups": ["coordination.k8s.io"],
@@ -337,13 +340,13 @@ def test_chart_and_manifests_grant_the_same_lease_rights() -> None:
         account["metadata"]["namespace"],
     )
     # The page shows the role as it is, and the chart has the same rule.
-    text = (folder / "role.yaml").read_text("utf-8")
+    text = (directory / "role.yaml").read_text("utf-8")
     shown = text.partition("another one.\n")[2]
     page = (ROOT / "docs" / "how-to" / "agent" / "lock.md").read_text("utf-8")
     assert f"```yaml\n{shown}```" in page
     assert shown.partition("rules:\n")[2] in AGENT.template("rbac.yaml")
-    whole = plain_yaml.read((folder / "kustomization.yaml").read_text("utf-8"))
-    files = {each.name for each in folder.iterdir()} - {"kustomization.yaml"}
+    whole = plain_yaml.read((directory / "kustomization.yaml").read_text("utf-8"))
+    files = {each.name for each in directory.iterdir()} - {"kustomization.yaml"}
     assert {*whole["resources"]} == files
 
 
@@ -351,16 +354,16 @@ def test_each_component_of_the_manifests_can_be_applied_alone() -> None:
     names = {each.name for each in PARTS.iterdir()}
     assert names == {"lock", "monitoring"}
     for name in names:
-        folder = DEPLOY / f"kubernetes-{name}"
-        whole = plain_yaml.read((folder / "kustomization.yaml").read_text("utf-8"))
+        directory = DEPLOY / f"kubernetes-{name}"
+        whole = plain_yaml.read((directory / "kustomization.yaml").read_text("utf-8"))
         assert whole["resources"] == ["../kubernetes"]
         assert whole["components"] == [f"../kubernetes-parts/{name}"]
 
 
 def test_chart_and_manifests_expose_metrics_alike() -> None:
-    folder = PARTS / "monitoring"
-    monitor = plain_yaml.read((folder / "podmonitor.yaml").read_text("utf-8"))
-    patch = plain_yaml.read((folder / "daemonset.yaml").read_text("utf-8"))
+    directory = PARTS / "monitoring"
+    monitor = plain_yaml.read((directory / "podmonitor.yaml").read_text("utf-8"))
+    patch = plain_yaml.read((directory / "daemonset.yaml").read_text("utf-8"))
     [container] = patch["spec"]["template"]["spec"]["containers"]
     [port] = container["ports"]
     [endpoint] = monitor["spec"]["podMetricsEndpoints"]

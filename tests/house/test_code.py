@@ -26,7 +26,7 @@ FILE_LINES_MAX = 500  # what one sitting reads
 # Functions that may be longer, as "path:name", each with its reason beside it.
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 
-FOLDERS = ("src", "tests", "examples", "deploy", "docs", "requirements", ".ci")
+DIRECTORIES = ("src", "tests", "examples", "deploy", "docs", "requirements", ".ci")
 TEXT_SUFFIXES = frozenset(
     {"", ".cfg", ".in", ".json", ".md", ".py", ".service", ".sh", ".sql", ".toml"}
     | {".txt", ".yaml", ".yml"}
@@ -45,16 +45,20 @@ FORBIDDEN = {
 }
 
 
-def python_files(*folders: str) -> list[Path]:
-    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
-    assert files, f"no Python files in {folders}"
+def python_files(*directories: str) -> list[Path]:
+    files = [
+        file for directory in directories for file in (ROOT / directory).rglob("*.py")
+    ]
+    assert files, f"no Python files in {directories}"
     return sorted(files)
 
 
 def text_files() -> list[Path]:
     # In a worktree of Git, .git is a file.
     top = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
-    below = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    below = [
+        path for directory in DIRECTORIES for path in (ROOT / directory).rglob("*")
+    ]
     return sorted(
         path
         for path in (*top, *below)
@@ -152,19 +156,19 @@ def test_repository_contains_no_forbidden_text(what: str) -> None:
 
 
 def test_every_source_directory_is_a_package() -> None:
-    folders = {path.parent for path in python_files("src")}
+    directories = {path.parent for path in python_files("src")}
     names = [
-        name_of(folder)
-        for folder in sorted(folders)
-        if not (folder / "__init__.py").exists()
+        name_of(directory)
+        for directory in sorted(directories)
+        if not (directory / "__init__.py").exists()
     ]
     assert not names, f"no __init__.py in {names}"
 
 
 def test_steps_of_the_schema_are_numbered_without_gaps() -> None:
     """Two changes that land one after the other can have the same next number."""
-    folder = ROOT / "src/forewarn/store/sql"
-    numbers = sorted(path.name[:4] for path in folder.glob("0*.sql"))
+    directory = ROOT / "src/forewarn/store/sql"
+    numbers = sorted(path.name[:4] for path in directory.glob("0*.sql"))
     assert numbers == [f"{1 + at:04}" for at in range(len(numbers))]
 
 

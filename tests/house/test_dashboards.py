@@ -36,7 +36,7 @@ each_one = pytest.mark.parametrize(
 
 
 def file_of(dashboard: Dashboard) -> Path:
-    return dashboards.FOLDER / f"{dashboard.name}.json"
+    return dashboards.DIRECTORY / f"{dashboard.name}.json"
 
 
 def queries(dashboard: Dashboard) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def test_dashboard_file_is_up_to_date(
     if request.config.getoption("--rewrite"):
         file.write_text(wanted, encoding="utf-8")
         if dashboard is AGENT:
-            # A chart reads only files of its own folder.
+            # A chart reads only files of its own directory.
             (dashboards.CHART / "dashboard.json").write_text(wanted, encoding="utf-8")
     assert file.read_text(encoding="utf-8") == wanted
 

@@ -1,6 +1,6 @@
 """The first token of the Debian package, and what the chart refuses.
 
-The part of `postinst` that makes the token is run for itself, in another folder.
+The part of `postinst` that makes the token is run for itself, in another directory.
 """
 
 import os
@@ -18,15 +18,15 @@ DEBIAN = ROOT / "deploy" / "debian" / "forewarn"
 TEMPLATES = ROOT / "deploy" / "helm" / "forewarn" / "templates"
 
 
-def make_token(folder: Path) -> Path:
+def make_token(directory: Path) -> Path:
     """Run the part of postinst that makes the token; return its file."""
     script = (DEBIAN / "postinst").read_text("utf-8")
     match = re.search(r"^token=.*?^fi$", script, re.MULTILINE | re.DOTALL)
     assert match is not None
-    text = match[0].replace("/etc/forewarn", str(folder))
+    text = match[0].replace("/etc/forewarn", str(directory))
     text = text.replace("root:forewarn", f"{os.getuid()}:{os.getgid()}")
     subprocess.run(["/bin/sh", "-euc", text], check=True, timeout=60)
-    return folder / "token"
+    return directory / "token"
 
 
 def test_package_creates_a_token_for_service_and_commands(tmp_path: Path) -> None:

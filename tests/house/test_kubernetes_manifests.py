@@ -26,13 +26,13 @@ from tests.support.fake_kubernetes import REVIEW, Budget, Right, serving
 from tests.support.kubernetes_workers import Cluster, kubeconfig, notice
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "deploy" / "kubernetes"
+DIRECTORY = ROOT / "deploy" / "kubernetes"
 PAGE = ROOT / "docs" / "how-to" / "agent" / "integrations" / "kubernetes.md"
-SETTINGS = FOLDER / "agent.toml"
+SETTINGS = DIRECTORY / "agent.toml"
 
 
 def manifest(name: str) -> Any:
-    return plain_yaml.read((FOLDER / name).read_text(encoding="utf-8"))
+    return plain_yaml.read((DIRECTORY / name).read_text(encoding="utf-8"))
 
 
 def rights(rules: list[Any]) -> set[Right]:
@@ -74,20 +74,22 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def live(cluster: Cluster, *, force: bool) -> None:
     """Have every handler of agent.toml check, prepare and recover."""
-    fake, folder = cluster.fake, cluster.folder
-    (folder / "kubeconfig").write_text(kubeconfig(fake.url), encoding="utf-8")
-    (folder / "kubeconfig").chmod(0o600)
+    fake, directory = cluster.fake, cluster.directory
+    (directory / "kubeconfig").write_text(kubeconfig(fake.url), encoding="utf-8")
+    (directory / "kubeconfig").chmod(0o600)
     settings = load_settings(file=str(SETTINGS), environ={}, flags={})
     environment = {"NODE_NAME": "web-0"}
     for each in settings.handlers:
-        more = {**each.more, "kubeconfig": str(folder / "kubeconfig")}
+        more = {**each.more, "kubeconfig": str(directory / "kubeconfig")}
         if force and more.get("drain", True):
             more |= {"force": True, "force_lead": 10 * SECOND}
         handler = HandlerSettings(name=each.name, kind=each.kind, more=more)
         worker = KIND.make(
             handler,
             Ground(
-                records=RunRecords(folder), environment=environment, clock=cluster.clock
+                records=RunRecords(directory),
+                environment=environment,
+                clock=cluster.clock,
             ),
         )
         assert worker.check() == []
@@ -119,7 +121,7 @@ def test_force_needs_one_additional_rule(cluster: Cluster) -> None:
 
 def test_the_kustomization_has_each_file() -> None:
     whole = manifest("kustomization.yaml")
-    files = {each.name for each in FOLDER.iterdir()}
+    files = {each.name for each in DIRECTORY.iterdir()}
     [settings] = whole["configMapGenerator"]
     assert files == {"kustomization.yaml", *whole["resources"], *settings["files"]}
     daemon = manifest("daemonset.yaml")["spec"]["template"]["spec"]

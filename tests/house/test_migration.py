@@ -73,8 +73,8 @@ def sections() -> Iterator[Section]:
             )
 
 
-def load(text: str, folder: Path) -> Settings:
-    file = folder / "agent.toml"
+def load(text: str, directory: Path) -> Settings:
+    file = directory / "agent.toml"
     file.write_text(text, encoding="utf-8")
     return load_settings(file=str(file), environ={}, flags={})
 

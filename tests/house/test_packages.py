@@ -41,7 +41,7 @@ def test_manual_is_up_to_date(
     if request.config.getoption("--rewrite"):
         manual.write()
     wanted = manual.pages()
-    files = {file.name: file.read_text("utf-8") for file in manual.FOLDER.iterdir()}
+    files = {file.name: file.read_text("utf-8") for file in manual.DIRECTORY.iterdir()}
     assert files == wanted, "renew it: pytest --rewrite tests/house"
 
 
@@ -55,7 +55,9 @@ def test_the_manual_has_every_command() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", sorted(manual.FOLDER.iterdir()), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page", sorted(manual.DIRECTORY.iterdir()), ids=lambda p: p.name
+)
 def test_manual_is_valid_roff(page: Path) -> None:
     program = shutil.which("groff")
     if program is None:

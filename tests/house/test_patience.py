@@ -61,11 +61,11 @@ event.wait(1)
     assert list(short_waits(source)) == [(2, 30), (3, 20), (4, 5), (5, 10)]
 
 
-@pytest.mark.parametrize("folder", ["tests", "bench"])
-def test_no_wait_for_a_process_is_shorter_than_a_minute(folder: str) -> None:
+@pytest.mark.parametrize("directory", ["tests", "bench"])
+def test_no_wait_for_a_process_is_shorter_than_a_minute(directory: str) -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}: {seconds:g} s"
-        for file in sorted((ROOT / folder).rglob("*.py"))
+        for file in sorted((ROOT / directory).rglob("*.py"))
         for line, seconds in short_waits(file.read_text("utf-8"))
     ]
     assert found == []

@@ -108,8 +108,8 @@ def test_bundled_distribution_includes_its_license(name: str, tmp_path: Path) ->
     text = licences.stanzas(tmp_path, "/usr/lib/forewarn/lib")
     lines = text.splitlines()
     assert lines[0] == ""
-    folder = name.replace("-", "_")
-    assert f"usr/lib/forewarn/lib/{folder}" in lines[1]
+    directory = name.replace("-", "_")
+    assert f"usr/lib/forewarn/lib/{directory}" in lines[1]
     assert (
         lines[2] == f"Comment: {distribution.metadata['Name']} {distribution.version}"
     )

@@ -37,8 +37,8 @@ def test_compose_file_plays_an_existing_scenario() -> None:
     simulator = recipe("compose.yaml")["services"]["simulator"]
     name = PurePosixPath(simulator["command"][-1])
     mounts = dict(volume.split(":")[:2] for volume in simulator["volumes"])
-    [folder] = [here for here, there in mounts.items() if there == str(name.parent)]
-    scenario = load_scenario(RECIPES / folder / name.name)
+    [directory] = [here for here, there in mounts.items() if there == str(name.parent)]
+    scenario = load_scenario(RECIPES / directory / name.name)
     # No other VM is at the address that the program knows.
     assert scenario.fleet.vms == 1
 

@@ -53,9 +53,9 @@ OF_ERRORS = {
 """Functions that make a part of an error's message, which is made where it is raised."""
 
 
-def modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
-    for folder in folders:
-        for file in sorted((SOURCE / folder).rglob("*.py")):
+def modules(*directories: str) -> Iterator[tuple[str, ast.Module]]:
+    for directory in directories:
+        for file in sorted((SOURCE / directory).rglob("*.py")):
             name = file.relative_to(SOURCE).as_posix()
             yield name, ast.parse(file.read_text("utf-8"))
 

@@ -35,18 +35,18 @@ class Pauses(Deaths):
     def __init__(
         self,
         life: ReplicatedLife,
-        folder: Path,
+        directory: Path,
         is_one: Callable[[str, int], bool],
         rest: Callable[[], Any],
     ) -> None:
         """Let another replica live the `rest` of the story; it returns what came of it."""
-        super().__init__(life, folder, is_one)
+        super().__init__(life, directory, is_one)
         self._replicas, self._rest = life, rest
         self._is_over = False
 
     def _copy(self, death: Death) -> Path:
         """Copy nothing: what is durable is in the memory, which a fork copies."""
-        return self._folder / f"{death}"
+        return self._directory / f"{death}"
 
     def _die(self, copy: Path) -> bool:
         life = self._replicas

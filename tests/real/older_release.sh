@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # How packages of Debian 11 are had for tests, by who sources this: it sets $work, a
-# folder of its own. Nothing is installed, and apt checks the signatures.
+# directory of its own. Nothing is installed, and apt checks the signatures.
 release=bullseye
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 

@@ -64,7 +64,7 @@ CONFIG = """
 global:
   scrape_interval: 1s
   evaluation_interval: 1s
-rule_files: ["FOLDER/rules.yml"]
+rule_files: ["DIRECTORY/rules.yml"]
 alerting:
   alertmanagers:
     - static_configs:
@@ -92,20 +92,20 @@ receivers: [{ name: nobody }]
 class Servers:
     """Both, with one rule that a test switches."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.prometheus_port, self.alerts_port = free_port(), free_port()
         self.prometheus = f"http://127.0.0.1:{self.prometheus_port}"
         self.alertmanager = f"http://127.0.0.1:{self.alerts_port}"
-        config = CONFIG.replace("FOLDER", str(folder))
+        config = CONFIG.replace("DIRECTORY", str(directory))
         config = config.replace("ALERTS", str(self.alerts_port))
-        (folder / "prometheus.yml").write_text(config)
-        (folder / "alertmanager.yml").write_text(ALERTMANAGER)
+        (directory / "prometheus.yml").write_text(config)
+        (directory / "alertmanager.yml").write_text(ALERTMANAGER)
         self._write(fires=True)
         self.process = self._start(
             find("prometheus"),
-            f"--config.file={folder}/prometheus.yml",
-            f"--storage.tsdb.path={folder}/data",
+            f"--config.file={directory}/prometheus.yml",
+            f"--storage.tsdb.path={directory}/data",
             f"--web.listen-address=127.0.0.1:{self.prometheus_port}",
         )
         self.processes = [self.process]
@@ -118,15 +118,15 @@ class Servers:
         made = self._start(
             *room,
             find("prometheus-alertmanager"),
-            f"--config.file={self.folder}/alertmanager.yml",
-            f"--storage.path={self.folder}/alerts",
+            f"--config.file={self.directory}/alertmanager.yml",
+            f"--storage.path={self.directory}/alerts",
             f"--web.listen-address=127.0.0.1:{self.alerts_port}",
             "--cluster.listen-address=",
         )
         self.processes.append(made)
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
-        with (self.folder / "log").open("ab") as log:
+        with (self.directory / "log").open("ab") as log:
             return subprocess.Popen(
                 words,
                 env=environment("prometheus"),
@@ -138,7 +138,7 @@ class Servers:
     def _write(self, *, fires: bool) -> None:
         limit = "0" if fires else "2"
         text = RULES.replace("LIMIT", limit)
-        (self.folder / "rules.yml").write_text(text)
+        (self.directory / "rules.yml").write_text(text)
 
     def set(self, *, fires: bool) -> None:
         """Have the rule fire or not, from its next evaluation on."""
@@ -162,7 +162,7 @@ class Servers:
         eventually(text, wanted.__eq__)
 
     def log(self) -> str:
-        return (self.folder / "log").read_text()[-2000:]
+        return (self.directory / "log").read_text()[-2000:]
 
     def end(self) -> None:
         for process in self.processes:

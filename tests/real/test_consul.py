@@ -53,8 +53,8 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class RealConsul:
     """One server, which is the agent of this VM too."""
 
-    def __init__(self, folder: Path, **more: Any) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, **more: Any) -> None:
+        self._directory = directory
         self.port = free_port()
         ports = {"http": self.port, "dns": -1, "grpc": -1, "serf_wan": -1}
         ports |= {"server": free_port(), "serf_lan": free_port()}
@@ -62,7 +62,7 @@ class RealConsul:
             "server": True,
             "bootstrap_expect": 1,
             "node_name": "web_0",
-            "data_dir": str(folder / "data"),
+            "data_dir": str(directory / "data"),
             "bind_addr": "127.0.0.1",
             "client_addr": "127.0.0.1",
             "ports": ports,
@@ -71,17 +71,17 @@ class RealConsul:
             "disable_update_check": True,
             **more,
         }
-        (folder / "consul.json").write_text(json.dumps(settings))
+        (directory / "consul.json").write_text(json.dumps(settings))
         self.begin()
 
     def begin(self) -> None:
-        with (self._folder / "log").open("ab") as log:
+        with (self._directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     find("consul"),
                     "agent",
                     "-config-file",
-                    str(self._folder / "consul.json"),
+                    str(self._directory / "consul.json"),
                 ],
                 env=environment("consul"),
                 stdin=subprocess.DEVNULL,
@@ -90,7 +90,7 @@ class RealConsul:
             )
 
         def is_there() -> bool:
-            assert self.process.poll() is None, (self._folder / "log").read_text()
+            assert self.process.poll() is None, (self._directory / "log").read_text()
             with contextlib.suppress(OSError):
                 # Writes need a leader, and a catalog which knows this node.
                 nodes = self.ask("/v1/catalog/nodes", token="m4ster")

@@ -51,32 +51,32 @@ for each in etc opt run var/lib; do
 done
 exec "$@"
 """
-"""In a mount namespace: what an engine leaves outside of its folder is thrown away."""
+"""In a mount namespace: what an engine leaves outside of its directory is thrown away."""
 
 BOUNDS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
 """Podman wants more than everybody may have."""
 
 
 class Engine:
-    """An engine in a folder of its own, its containers in a control group of its own."""
+    """An engine in a directory of its own, its containers in a control group of its own."""
 
     program: str
     needed: tuple[str, ...]
     """The programs of which it consists."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.words: list[str] = [self.program]
         self.aside = ["unshare", "--mount", "--", "sh", "-c", ASIDE, "sh"]
-        (folder / "aside").mkdir()
+        (directory / "aside").mkdir()
         self.environment = environment(
-            self.program, HOME=str(folder), ASIDE=str(folder / "aside")
+            self.program, HOME=str(directory), ASIDE=str(directory / "aside")
         )
         self._groups = f"forewarn-test-{os.getpid()}"
 
     def begin(self) -> str:
         """Make the image and try it; return why it cannot be used."""
-        image = self.folder / "image.tar"
+        image = self.directory / "image.tar"
         with tarfile.open(image, "w") as tar:
             tar.add(find("busybox"), "bin/busybox")
             for name in ("sh", "sleep"):
@@ -132,33 +132,33 @@ class Engine:
 
 
 class Podman(Engine):
-    """Podman, whose settings are all in its folder."""
+    """Podman, whose settings are all in its directory."""
 
     program = "podman"
     needed = ("podman", "conmon", "crun")
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        runtime = folder / "crun"
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        runtime = directory / "crun"
         runtime.write_text(
             RUNTIME.format(libraries=":".join(libraries()), crun=find("crun"))
         )
         runtime.chmod(0o755)
-        conf = folder / "containers.conf"
+        conf = directory / "containers.conf"
         conf.write_text(
             CONF.format(
-                conmon=find("conmon"), runtime=runtime, networks=folder / "networks"
+                conmon=find("conmon"), runtime=runtime, networks=directory / "networks"
             )
         )
-        policy = folder / ".config" / "containers" / "policy.json"
+        policy = directory / ".config" / "containers" / "policy.json"
         policy.parent.mkdir(parents=True)
         policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
-        storage = folder / "storage.conf"
+        storage = directory / "storage.conf"
         storage.write_text(
-            f'[storage]\ndriver = "vfs"\ngraphroot = "{folder / "storage"}"\n'
-            f'runroot = "{folder / "run"}"\n'
+            f'[storage]\ndriver = "vfs"\ngraphroot = "{directory / "storage"}"\n'
+            f'runroot = "{directory / "run"}"\n'
         )
-        self.words = ["podman", "--tmpdir", str(folder / "tmp")]
+        self.words = ["podman", "--tmpdir", str(directory / "tmp")]
         self.environment |= {
             "CONTAINERS_CONF": str(conf),
             "CONTAINERS_STORAGE_CONF": str(storage),
@@ -171,25 +171,25 @@ class Docker(Engine):
     program = "docker"
     needed = ("docker", "dockerd", "containerd", "runc")
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.socket = f"unix://{folder}/docker.sock"
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.socket = f"unix://{directory}/docker.sock"
         self.words = ["docker", "--host", self.socket]
         settings = {
-            "data-root": str(folder / "data"),
-            "exec-root": str(folder / "exec"),
-            "pidfile": str(folder / "pid"),
+            "data-root": str(directory / "data"),
+            "exec-root": str(directory / "exec"),
+            "pidfile": str(directory / "pid"),
             "hosts": [self.socket],
             "storage-driver": "vfs",
             "bridge": "none",
             **dict.fromkeys(("iptables", "ip6tables", "ip-forward", "ip-masq"), False),
         }
-        (folder / "daemon.json").write_text(json.dumps(settings))
-        with (folder / "log").open("wb") as log:
+        (directory / "daemon.json").write_text(json.dumps(settings))
+        with (directory / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     *(*self.aside, find("dockerd")),
-                    *("--config-file", str(folder / "daemon.json")),
+                    *("--config-file", str(directory / "daemon.json")),
                 ],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -228,8 +228,8 @@ def engine_here(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if os.getuid() != 0:
         pytest.skip("only root has the control groups of containers everywhere")
     # The sockets' paths must be short.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        engine = kind(Path(folder))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        engine = kind(Path(directory))
         try:
             if why := engine.begin():
                 pytest.skip(f"{kind.program} cannot run containers here: {why}")
@@ -244,10 +244,10 @@ def engine(engine_here: Engine) -> Iterator[Engine]:
     engine_here.clear()
 
 
-def handler(engine: Engine, folder: Path, settings: str) -> Handled:
+def handler(engine: Engine, directory: Path, settings: str) -> Handled:
     words = ", ".join(f'"{word}"' for word in engine.words)
     text = f"{settings}\ncommand = [{words}]"
-    return Handled(engine.program, text, folder, engine.environment)
+    return Handled(engine.program, text, directory, engine.environment)
 
 
 def test_running_containers_are_stopped_and_restarted(

@@ -55,8 +55,8 @@ first_timeout = "2s"
 class World:
     """A network with a server, and a VM in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         prefix = f"fw{os.getpid()}"
         self.net = Space(f"{prefix}-net")
         self.vm = Space(f"{prefix}-vm")
@@ -68,7 +68,7 @@ class World:
         self.net.ip(f"address add {SERVER}/24 dev lan")
         self.net.ip("link set lan up")
         self.vm.ip("link set eth0 up")
-        (self.folder / "agent.toml").write_text(SETTINGS)
+        (self.directory / "agent.toml").write_text(SETTINGS)
 
     def configure(self) -> None:
         """Give the VM an address, as by a client that notes nothing."""
@@ -89,10 +89,10 @@ class World:
 
         `real` is what it runs of the programs that may only be unpacked.
         """
-        with (self.folder / log).open("wb") as output:
+        with (self.directory / log).open("wb") as output:
             process = subprocess.Popen(
                 space.words(*words),
-                cwd=self.folder,
+                cwd=self.directory,
                 env={**os.environ, **environment(real)} if real else None,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -116,7 +116,7 @@ class World:
             ),
             *("--interface=lan", "--bind-interfaces", "--user=root", "--no-ping"),
             *("--pid-file", "--log-dhcp", "--log-facility=-"),
-            f"--dhcp-leasefile={self.folder}/dnsmasq.leases",
+            f"--dhcp-leasefile={self.directory}/dnsmasq.leases",
             *("--dhcp-range=10.7.0.100,10.7.0.150,255.255.255.0", *more),
         )
         with self.running(self.net, *words, log="dnsmasq.log", real="dnsmasq"):
@@ -136,7 +136,7 @@ class World:
             yield
 
     def log(self, name: str) -> str:
-        return (self.folder / name).read_text(encoding="utf-8")
+        return (self.directory / name).read_text(encoding="utf-8")
 
     def wait_log(self, name: str, text: str) -> str:
         return eventually(lambda: self.log(name), lambda log: text in log, what=text)
@@ -149,7 +149,7 @@ class World:
                 *(sys.executable, "-m", "forewarn.agent", "check"),
                 *("--config", "agent.toml"),
             ),
-            cwd=self.folder,
+            cwd=self.directory,
             env={**os.environ, **environment(real)} if real else None,
             capture_output=True,
             text=True,
@@ -185,7 +185,7 @@ def test_network_is_queried_if_no_lease_names_the_endpoint(world: World) -> None
     # It was offered an address, and has taken none.
     assert "DHCPOFFER" in world.log("dnsmasq.log")
     assert "DHCPREQUEST" not in world.log("dnsmasq.log")
-    assert (world.folder / "dnsmasq.leases").read_text() == ""
+    assert (world.directory / "dnsmasq.leases").read_text() == ""
 
 
 OLD = """
@@ -203,7 +203,7 @@ def test_old_lease_does_not_hide_the_network(expire: str, world: World) -> None:
     world.configure()
     # Said at once, as of the fixed address.
     world.vm.ip("route add unreachable 10.7.0.9")
-    (world.folder / "old").write_text(OLD.replace("EXPIRE", expire))
+    (world.directory / "old").write_text(OLD.replace("EXPIRE", expire))
     script = (
         "mount -t tmpfs none /var/lib && mount -t tmpfs none /run && "
         'mkdir /var/lib/dhcp && mv old /var/lib/dhcp/dhclient.leases && exec "$@"'
@@ -215,7 +215,7 @@ def test_old_lease_does_not_hide_the_network(expire: str, world: World) -> None:
         with world.running(world.vm, *private, *words):
             world.wait_log("log", f"DHCP option 245 on eth0 names {SERVER}")
             world.wait_log("log", f"the endpoint at http://{SERVER} answers")
-        (world.folder / "old").write_text(OLD.replace("EXPIRE", expire))
+        (world.directory / "old").write_text(OLD.replace("EXPIRE", expire))
         told = world.check(*private)
     assert f"ok   dhcp: DHCP option 245 on eth0 names {SERVER}\n" in told
     assert f"ok   endpoint: http://{SERVER} answers with version" in told
@@ -234,7 +234,7 @@ def test_missing_endpoint_and_missing_rights_are_reported(world: World) -> None:
             "BAD  dhcp: no DHCP request on eth0: that needs root, or "
             "CAP_NET_BIND_SERVICE and CAP_NET_RAW\n"
         ) in told
-        (world.folder / "agent.toml").write_text(f"dhcp = false\n{SETTINGS}")
+        (world.directory / "agent.toml").write_text(f"dhcp = false\n{SETTINGS}")
         assert "dhcp:" not in world.check()
 
 
@@ -355,7 +355,7 @@ def test_networkmanager_supplies_the_option_without_a_lease_file(world: World) -
     if why := needs("NetworkManager", "nmcli", "dbus-daemon"):
         pytest.skip(why)
     # Only it can tell.
-    (world.folder / "agent.toml").write_text(f"dhcp = false\n{SETTINGS}")
+    (world.directory / "agent.toml").write_text(f"dhcp = false\n{SETTINGS}")
     world.vm.ip("route add unreachable 169.254.169.254")
     words = ("unshare", "--mount", "--uts", "sh", "-c", NETWORKMANAGER)
     with (
@@ -366,7 +366,7 @@ def test_networkmanager_supplies_the_option_without_a_lease_file(world: World) -
         ) as process,
     ):
         inside = ("nsenter", f"--mount=/proc/{process.pid}/ns/mnt")
-        inside += ("env", f"--chdir={world.folder}")
+        inside += ("env", f"--chdir={world.directory}")
         told = eventually(
             lambda: world.check(*inside, real="nmcli"),
             lambda told: "option 245" in told,

@@ -32,7 +32,7 @@ def run(*words: str) -> str:
 
 
 def drawn(chart: Chart, *values: str) -> str:
-    return run(find("helm"), "template", "forewarn", str(chart.folder), *values)
+    return run(find("helm"), "template", "forewarn", str(chart.directory), *values)
 
 
 def objects(*values: str) -> dict[tuple[str, str], Any]:

@@ -32,8 +32,8 @@ pytestmark = [
 
 CONFIG = """
 global
-    stats socket FOLDER/admin.sock mode 600 level admin
-    stats socket FOLDER/operator.sock mode 600 level operator
+    stats socket DIRECTORY/admin.sock mode 600 level admin
+    stats socket DIRECTORY/operator.sock mode 600 level operator
     stats socket ipv4@127.0.0.1:RUNTIME level admin
     hard-stop-after 20s
 defaults
@@ -55,26 +55,26 @@ backend app
 class Real:
     """A running HAProxy, with clients."""
 
-    def __init__(self, folder: Path, first: int, second: int) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, first: int, second: int) -> None:
+        self.directory = directory
         self.front, self.runtime = free_port(), free_port()
-        self.admin = str(folder / "admin.sock")
-        self.master = str(folder / "master.sock")
+        self.admin = str(directory / "admin.sock")
+        self.master = str(directory / "master.sock")
         text = CONFIG
         for name, value in {
-            "FOLDER": folder,
+            "DIRECTORY": directory,
             "RUNTIME": self.runtime,
             "FRONT": self.front,
             "FIRST": first,
             "SECOND": second,
         }.items():
             text = text.replace(name, str(value))
-        (folder / "haproxy.cfg").write_text(text)
-        with (folder / "log").open("ab") as log:
+        (directory / "haproxy.cfg").write_text(text)
+        with (directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     *(find("haproxy"), "-W", "-S", self.master),
-                    *("-f", str(folder / "haproxy.cfg")),
+                    *("-f", str(directory / "haproxy.cfg")),
                 ],
                 env=environment("haproxy"),
                 stdin=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ class Real:
         """Return when a worker answers, after so many have been started."""
 
         def is_there() -> bool:
-            assert self.process.poll() is None, (self.folder / "log").read_text()
+            assert self.process.poll() is None, (self.directory / "log").read_text()
             with contextlib.suppress(HandlerError, RunEndedError):
                 said = Runtime(self.master).ask("show proc", context())
                 return said.count(" worker ") >= workers and bool(self.states())
@@ -238,7 +238,7 @@ def test_drain_is_repeated_after_a_reload_and_old_sessions_are_seen(
 
 
 def test_haproxy_refusals_are_reported(real: Real, tmp_path: Path) -> None:
-    operator = str(real.folder / "operator.sock")
+    operator = str(real.directory / "operator.sock")
     made = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
     assert any("the access level is operator" in each for each in made.check())
     with pytest.raises(HandlerError, match="Permission denied: its socket must have"):

@@ -38,7 +38,7 @@ CONFIG = "[Journal]\nStorage=volatile\nReadKMsg=no\nAudit=no\nForwardToSyslog=no
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Path]:
-    """Have a journald whose /run is a folder of the test."""
+    """Have a journald whose /run is a directory of the test."""
     (tmp_path / "systemd" / "journald.conf.d").mkdir(parents=True)
     (tmp_path / "systemd" / "journald.conf.d" / "test.conf").write_text(CONFIG)
     script = f"mount --bind {tmp_path} /run && exec {DAEMON}"
@@ -62,10 +62,10 @@ def run(tmp_path: Path) -> Iterator[Path]:
 
 
 def entries(run: Path, *matches: str) -> list[dict[str, object]]:
-    folder = run / "log" / "journal"
+    directory = run / "log" / "journal"
     done = subprocess.run(
         [
-            *("journalctl", "--no-pager", "-o", "json", "-a", "-D", str(folder)),
+            *("journalctl", "--no-pager", "-o", "json", "-a", "-D", str(directory)),
             *matches,
         ],
         capture_output=True,

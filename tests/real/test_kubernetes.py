@@ -52,10 +52,10 @@ pytestmark = [pytest.mark.real, pytest.mark.system, pytest.mark.slow]
 class Kubectl:
     """kubectl with a home and a kubeconfig of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "config"
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "config"
         self._environment = {
-            "HOME": str(folder),
+            "HOME": str(directory),
             "KUBECONFIG": str(self.file),
         }
 

@@ -30,7 +30,7 @@ PLACES = {"cart_0": "h1", "cart_1": "h2"}
 MACHINES = [
     Path(parent, "libvirt") for parent in ("/etc", "/run", "/var/lib", "/var/cache")
 ]
-"""Folders of the machine's own libvirt."""
+"""Directories of the machine's own libvirt."""
 
 
 @pytest.fixture(
@@ -45,16 +45,16 @@ MACHINES = [
 )
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     # The path of a socket is short.
-    folder = Path(tempfile.mkdtemp(prefix="lab"))
+    directory = Path(tempfile.mkdtemp(prefix="lab"))
     had = [path for path in MACHINES if path.exists()]
-    made = Lab(folder, Timeline(), has_libvirt=request.param, places=PLACES)
+    made = Lab(directory, Timeline(), has_libvirt=request.param, places=PLACES)
     try:
         made.begin()
         made.begin_rest()
         yield made
     finally:
         made.end()
-    assert not folder.exists()
+    assert not directory.exists()
     assert [path for path in MACHINES if path.exists()] == had
     assert not list(Path("/run/netns").glob(f"{made.ground.prefix}-*"))
 

@@ -19,14 +19,14 @@ pytestmark = [
 class Imaged:
     """A VM whose disk is above a base image, and its service."""
 
-    def __init__(self, folder: Path, libvirts: RealLibvirts) -> None:
+    def __init__(self, directory: Path, libvirts: RealLibvirts) -> None:
         self.libvirts = libvirts
         self.image = libvirts.start_with_image("web_0", "h1")
-        self._folder = folder
+        self._directory = directory
 
     def world(self, **settings: str) -> World:
         """Start the service."""
-        self.served = World(self._folder, self.libvirts, **settings)
+        self.served = World(self._directory, self.libvirts, **settings)
         return self.served
 
     def is_whole(self) -> bool:

@@ -1,6 +1,6 @@
 """The operator API behind a real nginx, with the configuration of its page.
 
-Only addresses and folders are others: ports of loopback, and a certificate of the test.
+Only addresses and directories are others: ports of loopback, and a certificate of the test.
 """
 
 import os
@@ -36,16 +36,16 @@ FLEET = '[[host]]\nname = "h1"\n[[tenant]]\nname = "shop"\n' + "".join(
 
 MAIN = """
 daemon off;
-pid FOLDER/nginx.pid;
-error_log FOLDER/error.log;
+pid DIRECTORY/nginx.pid;
+error_log DIRECTORY/error.log;
 events {}
 http {
     access_log off;
-    client_body_temp_path FOLDER/body;
-    proxy_temp_path FOLDER/proxy;
-    fastcgi_temp_path FOLDER/fastcgi;
-    uwsgi_temp_path FOLDER/uwsgi;
-    scgi_temp_path FOLDER/scgi;
+    client_body_temp_path DIRECTORY/body;
+    proxy_temp_path DIRECTORY/proxy;
+    fastcgi_temp_path DIRECTORY/fastcgi;
+    uwsgi_temp_path DIRECTORY/uwsgi;
+    scgi_temp_path DIRECTORY/scgi;
 EXAMPLE
 }
 """
@@ -54,14 +54,14 @@ EXAMPLE
 class Behind:
     """A service with nginx in front of it."""
 
-    def __init__(self, folder: Path, *tokens: str) -> None:
+    def __init__(self, directory: Path, *tokens: str) -> None:
         """Start both; without `tokens` the service needs none."""
-        self.certificate = certificate_in(folder)
-        file = folder / "tokens"
+        self.certificate = certificate_in(directory)
+        file = directory / "tokens"
         file.write_text("".join(f"{each}\n" for each in tokens))
         file.chmod(0o600)
         settings = {"admin_token_file": str(file)} if tokens else {}
-        self.service = Serving(folder / "service", FLEET, **settings).wait_ready()
+        self.service = Serving(directory / "service", FLEET, **settings).wait_ready()
         port = free_port()
         self.url = f"https://127.0.0.1:{port}"
         text = EXAMPLE.read_text("utf-8")
@@ -73,13 +73,13 @@ class Behind:
         ):
             assert old in text
             text = text.replace(old, new)
-        file = folder / "nginx.conf"
-        main = MAIN.replace("FOLDER", str(folder)).replace("EXAMPLE", text)
-        # Its workers would be another user, who may not read this folder.
+        file = directory / "nginx.conf"
+        main = MAIN.replace("DIRECTORY", str(directory)).replace("EXAMPLE", text)
+        # Its workers would be another user, who may not read this directory.
         file.write_text(f"user root;\n{main}" if os.getuid() == 0 else main)
-        with (folder / "stderr").open("wb") as told:
+        with (directory / "stderr").open("wb") as told:
             self.process = subprocess.Popen(
-                [find("nginx"), "-p", str(folder), "-c", str(file)],
+                [find("nginx"), "-p", str(directory), "-c", str(file)],
                 env=environment("nginx"),
                 stderr=told,
             )

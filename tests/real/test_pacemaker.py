@@ -62,32 +62,32 @@ CIB = """<cib crm_feature_set="3.7.0" validate-with="pacemaker-3.7" epoch="1"
 class Real:
     """A cluster in a file."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.cib = folder / "cluster.xml"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cib = directory / "cluster.xml"
         self.cib.write_text(CIB)
         self.environment = {
             **os.environ,
             **environment("crm_mon", CIB_file=str(self.cib)),
-            "PATH": f"{folder}:{PATH}",
+            "PATH": f"{directory}:{PATH}",
         }
         if is_unpacked("crm_mon"):
             schemas = str(TOOLS / "usr/share/pacemaker")
             self.environment["PCMK_schema_directory"] = schemas
-        self.freeze = folder / "frozen"
+        self.freeze = directory / "frozen"
         # The scheduler has its way before each look, unless the test holds it up.
         self._script(
             "crm_mon",
             f'[ -e "{self.freeze}" ] || env -u CIB_file "{find("crm_simulate")}" '
             f'--simulate --xml-file "{self.cib}" --save-output "{self.cib}.new" '
-            f'>"{folder}/simulated" 2>&1 && mv "{self.cib}.new" "{self.cib}"\n'
+            f'>"{directory}/simulated" 2>&1 && mv "{self.cib}.new" "{self.cib}"\n'
             f'exec "{find("crm_mon")}" "$@"',
         )
         self._script("crm_node", "echo n1")
 
     def _script(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (self.folder / name).chmod(0o755)
+        (self.directory / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.directory / name).chmod(0o755)
 
     def ask(self, *words: str) -> str:
         done = subprocess.run(
@@ -122,7 +122,7 @@ class Real:
         return sorted(line.split()[1] for line in mine.splitlines() if "\t(" in line)
 
     def handler(self, settings: str = "") -> Handled:
-        return Handled("pacemaker", settings, self.folder, self.environment)
+        return Handled("pacemaker", settings, self.directory, self.environment)
 
 
 @pytest.fixture
@@ -233,9 +233,9 @@ def test_constraints_of_azure_events_az_keep_working(cluster: Real) -> None:
 
 def test_missing_cluster_is_reported(cluster: Real) -> None:
     del cluster.environment["CIB_file"]
-    (cluster.folder / "crm_mon").unlink()
+    (cluster.directory / "crm_mon").unlink()
     said = cluster.handler('node = "n1"').fails("prepare", 1.0)
     assert "asking Pacemaker (crm_mon): " in said
     assert "onnection" in said
-    (cluster.folder / "crm_node").unlink()
+    (cluster.directory / "crm_node").unlink()
     assert "asking Pacemaker (crm_node): " in cluster.handler().check()[0]

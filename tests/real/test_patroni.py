@@ -40,7 +40,7 @@ SECRET = "forewarn:geheim"
 NODES = ("pg1", "pg2")
 
 
-def config_of(name: str, folder: Path, ports: dict[str, dict[str, int]]) -> str:
+def config_of(name: str, directory: Path, ports: dict[str, dict[str, int]]) -> str:
     """Return the settings of a node: JSON is YAML."""
     mine = ports[name]
     others = [ports[each]["raft"] for each in NODES if each != name]
@@ -54,7 +54,7 @@ def config_of(name: str, folder: Path, ports: dict[str, dict[str, int]]) -> str:
                 "authentication": {"username": "forewarn", "password": "geheim"},
             },
             "raft": {
-                "data_dir": str(folder / f"{name}.raft"),
+                "data_dir": str(directory / f"{name}.raft"),
                 "self_addr": f"127.0.0.1:{mine['raft']}",
                 "partner_addrs": [f"127.0.0.1:{port}" for port in others],
             },
@@ -70,7 +70,7 @@ def config_of(name: str, folder: Path, ports: dict[str, dict[str, int]]) -> str:
             "postgresql": {
                 "listen": f"127.0.0.1:{mine['postgres']}",
                 "connect_address": f"127.0.0.1:{mine['postgres']}",
-                "data_dir": str(folder / name),
+                "data_dir": str(directory / name),
                 "bin_dir": str(Path(find("postgres")).resolve().parent),
                 "pg_hba": [
                     "local all all trust",
@@ -83,7 +83,7 @@ def config_of(name: str, folder: Path, ports: dict[str, dict[str, int]]) -> str:
                     "rewind": {"username": "postgres"},
                 },
                 "parameters": {
-                    "unix_socket_directories": str(folder),
+                    "unix_socket_directories": str(directory),
                     "fsync": "off",
                     "shared_buffers": "16MB",
                     "max_connections": 20,
@@ -96,8 +96,8 @@ def config_of(name: str, folder: Path, ports: dict[str, dict[str, int]]) -> str:
 class Real:
     """Two nodes, one of which leads."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.ports = {
             name: {what: free_port() for what in ("rest", "raft", "postgres")}
             for name in NODES
@@ -105,16 +105,16 @@ class Real:
         self.processes = [self._started(name) for name in NODES]
 
     def _started(self, name: str) -> "subprocess.Popen[bytes]":
-        file = self.folder / f"{name}.yml"
-        file.write_text(config_of(name, self.folder, self.ports))
+        file = self.directory / f"{name}.yml"
+        file.write_text(config_of(name, self.directory, self.ports))
         as_nobody: dict[str, Any] = {}
         if os.geteuid() == 0:
             as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-        with (self.folder / f"{name}.log").open("wb") as log:
+        with (self.directory / f"{name}.log").open("wb") as log:
             return subprocess.Popen[bytes](
                 [find("patroni"), str(file)],
-                cwd=self.folder,
-                env=environment("postgres", HOME=str(self.folder)),
+                cwd=self.directory,
+                env=environment("postgres", HOME=str(self.directory)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -165,30 +165,32 @@ class Real:
             process.kill()
             process.wait()
         for name in NODES:
-            # PostgreSQL outlives its Patroni; a folder that is gone ends it as well.
+            # PostgreSQL outlives its Patroni; a directory that is gone ends it as well.
             with contextlib.suppress(OSError, ValueError):
-                file = self.folder / name / "postmaster.pid"
+                file = self.directory / name / "postmaster.pid"
                 os.kill(int(file.read_text().split(maxsplit=1)[0]), signal.SIGQUIT)
                 eventually(file.exists, lambda is_there: not is_there)
 
     def logs(self) -> str:
-        return "\n".join(file.read_text()[-3000:] for file in self.folder.glob("*.log"))
+        return "\n".join(
+            file.read_text()[-3000:] for file in self.directory.glob("*.log")
+        )
 
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[Real]:
     # Not where pytest keeps its files: nobody else may look into those.
-    folder = Path(tempfile.mkdtemp(prefix="forewarn-patroni-"))
+    directory = Path(tempfile.mkdtemp(prefix="forewarn-patroni-"))
     if os.geteuid() == 0:
-        shutil.chown(folder, "nobody", "nogroup")
-    folder.chmod(0o755)
-    made = Real(folder)
+        shutil.chown(directory, "nobody", "nogroup")
+    directory.chmod(0o755)
+    made = Real(directory)
     try:
         made.wait_well()
         yield made
     finally:
         made.end()
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 def test_leader_role_moves_away_and_returns(real: Real, tmp_path: Path) -> None:

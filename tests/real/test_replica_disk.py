@@ -53,7 +53,7 @@ def disk(place: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture
 def server(disk: SmallDisk) -> Iterator[Server]:
-    made = Server(disk.folder / "server", fsync="on")
+    made = Server(disk.directory / "server", fsync="on")
     made.make()
     yield made
     made.stop()
@@ -71,7 +71,7 @@ def test_full_disk_refuses_what_it_cannot_keep(
     server: Server, disk: SmallDisk, place: Path, tmp_path: Path
 ) -> None:
     # The log is on another disk.
-    log = server.folder / "data" / "pg_wal"
+    log = server.directory / "data" / "pg_wal"
     shutil.move(log, place / "log")
     log.symlink_to(place / "log")
     for each in (place / "log", *(place / "log").rglob("*")):
@@ -102,7 +102,7 @@ def test_full_log_ends_the_database_and_no_replica(
                 server.run(
                     "SELECT pg_logical_emit_message(true, '', repeat('x', 1048576))"
                 )
-        assert "PANIC" in (server.folder / "log").read_text()
+        assert "PANIC" in (server.directory / "log").read_text()
         pause(LONG_SECONDS)
         disk.free()
         server.stop()

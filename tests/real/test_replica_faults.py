@@ -49,11 +49,11 @@ def pause(seconds: float) -> None:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Return a folder that the user who runs PostgreSQL can reach."""
+    """Return a directory that the user who runs PostgreSQL can reach."""
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield folder
+        directory = Path(name)
+        directory.chmod(0o755)
+        yield directory
 
 
 @pytest.fixture
@@ -198,8 +198,8 @@ DOORS = {name: f"127.0.9.{at}" for at, name in enumerate(NAMES, 1)}
 class Network:
     """Two replicas in one network namespace, and their database in another."""
 
-    def __init__(self, place: Path, folder: Path) -> None:
-        self.place, self.folder = place, folder
+    def __init__(self, place: Path, directory: Path) -> None:
+        self.place, self.directory = place, directory
         self.here = Machine(f"fw{os.getpid()}-here")
         self.there = Machine(f"fw{os.getpid()}-there")
         addresses = ",".join(DATABASES.values())
@@ -231,7 +231,7 @@ class Network:
 
     def pair(self) -> Pair:
         """Return the replicas; all that asks them must be inside of `here`."""
-        pair = Pair(url_of([self.server]), self.folder, 1)
+        pair = Pair(url_of([self.server]), self.directory, 1)
         pair.space = self.here.name
         for name, place in pair.places.items():
             port = place.metadata.rpartition(":")[2]

@@ -25,9 +25,9 @@ pytestmark = [
 def servers() -> Iterator[tuple[Server, Server]]:
     """Yield a server, and the place of its standby."""
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        first, second = Server(folder / "first"), Server(folder / "second")
+        directory = Path(name)
+        directory.chmod(0o755)
+        first, second = Server(directory / "first"), Server(directory / "second")
         first.make()
         first.start()
         yield first, second

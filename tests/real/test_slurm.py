@@ -1,6 +1,6 @@
 """The handler `slurm` beside a real Slurm: a controller and a node on loopback.
 
-Munge, the controller and the node's daemon run as this test's user, in a folder of
+Munge, the controller and the node's daemon run as this test's user, in a directory of
 their own. Where the packages are only unpacked, they are taken from there.
 """
 
@@ -38,14 +38,14 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket=FOLDER/munge/socket
+AuthInfo=socket=DIRECTORY/munge/socket
 PluginDir=PLUGINS
-StateSaveLocation=FOLDER/state
-SlurmdSpoolDir=FOLDER/spool
-SlurmctldPidFile=FOLDER/slurmctld.pid
-SlurmdPidFile=FOLDER/slurmd.pid
-SlurmctldLogFile=FOLDER/slurmctld.log
-SlurmdLogFile=FOLDER/slurmd.log
+StateSaveLocation=DIRECTORY/state
+SlurmdSpoolDir=DIRECTORY/spool
+SlurmctldPidFile=DIRECTORY/slurmctld.pid
+SlurmdPidFile=DIRECTORY/slurmd.pid
+SlurmctldLogFile=DIRECTORY/slurmctld.log
+SlurmdLogFile=DIRECTORY/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
@@ -67,14 +67,14 @@ PartitionName=main Nodes=n1 Default=YES State=UP
 class Real:
     """A running cluster of one node."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         # A library that they all need is among the plugins.
         root = TOOLS if is_unpacked("slurmctld") else Path("/")
         [plugins] = root.glob("usr/lib/*/slurm-wlm")
         text = CONFIG
         for name, value in {
-            "FOLDER": folder,
+            "DIRECTORY": directory,
             "CONTROLLER": free_port(),
             "NODE": free_port(),
             "HOST": os.uname().nodename.partition(".")[0],
@@ -82,14 +82,14 @@ class Real:
         }.items():
             text = text.replace(name, str(value))
         for name in ("state", "spool", "munge", "jobs"):
-            (folder / name).mkdir(mode=0o700)
-        (folder / "slurm.conf").write_text(text)
-        key = folder / "munge" / "key"
+            (directory / name).mkdir(mode=0o700)
+        (directory / "slurm.conf").write_text(text)
+        key = directory / "munge" / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         self.environment = {
             **os.environ,
-            **environment("slurmctld", SLURM_CONF=str(folder / "slurm.conf")),
+            **environment("slurmctld", SLURM_CONF=str(directory / "slurm.conf")),
             "SLURMD_NODENAME": "n1",
         }
         if is_unpacked("slurmctld"):
@@ -97,7 +97,7 @@ class Real:
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        munge = self.folder / "munge"
+        munge = self.directory / "munge"
         self.daemon(
             "munged",
             *("--foreground", "--force", f"--key-file={munge / 'key'}"),
@@ -110,10 +110,10 @@ class Real:
         self.wait_state("IDLE")
 
     def daemon(self, program: str, *words: str) -> None:
-        with (self.folder / f"{program}.out").open("ab") as log:
+        with (self.directory / f"{program}.out").open("ab") as log:
             self.daemons[program] = subprocess.Popen(
                 [find(program), *words],
-                cwd=self.folder,
+                cwd=self.directory,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -136,7 +136,7 @@ class Real:
     def ask(self, *words: str) -> str:
         done = subprocess.run(
             words,
-            cwd=self.folder / "jobs",
+            cwd=self.directory / "jobs",
             env=self.environment,
             capture_output=True,
             text=True,
@@ -149,7 +149,7 @@ class Real:
     def logs(self) -> str:
         return "\n".join(
             f"== {path.name}\n{path.read_text(errors='replace')[-3000:]}"
-            for path in sorted(self.folder.glob("slurm*.log"))
+            for path in sorted(self.directory.glob("slurm*.log"))
         )
 
     def state(self) -> str:
@@ -170,7 +170,7 @@ class Real:
         return self.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
 
     def handler(self, settings: str = "") -> Handled:
-        return Handled("slurm", settings, self.folder, self.environment)
+        return Handled("slurm", settings, self.directory, self.environment)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def slurm(cluster: Real) -> Iterator[Real]:
     if cluster.state() != "IDLE":
         cluster.ask("scontrol", "update", "nodename=n1", "state=resume")
         eventually(cluster.state, lambda found: found == "IDLE", what="IDLE again")
-    shutil.rmtree(cluster.folder / "memos", ignore_errors=True)
+    shutil.rmtree(cluster.directory / "memos", ignore_errors=True)
 
 
 def test_drain_waits_for_jobs(slurm: Real) -> None:

@@ -28,24 +28,24 @@ pytestmark = [
 ]
 
 CONFIG = """
-global(workDirectory="FOLDER" processInternalMessages="on")
+global(workDirectory="DIRECTORY" processInternalMessages="on")
 module(load="imudp")
 module(load="imtcp")
 module(load="imuxsock" SysSock.Use="off")
 input(type="imudp" port="UDP" address="127.0.0.1")
 input(type="imtcp" port="TCP" address="127.0.0.1")
-input(type="imuxsock" Socket="FOLDER/log" useSpecialParser="off")
+input(type="imuxsock" Socket="DIRECTORY/log" useSpecialParser="off")
 template(name="lines" type="string"
          string="%pri%|%hostname%|%app-name%|%msgid%|%structured-data%|%msg%\\n")
-action(type="omfile" file="FOLDER/came" template="lines")
+action(type="omfile" file="DIRECTORY/came" template="lines")
 """
 
 SECURE = """
 input(type="imtcp" port="TLS" address="127.0.0.1" streamDriver.name="ossl"
       streamDriver.mode="1" streamDriver.authMode="anon"
-      streamDriver.caFile="FOLDER/certificate.pem"
-      streamDriver.certFile="FOLDER/certificate.pem"
-      streamDriver.keyFile="FOLDER/key.pem")
+      streamDriver.caFile="DIRECTORY/certificate.pem"
+      streamDriver.certFile="DIRECTORY/certificate.pem"
+      streamDriver.keyFile="DIRECTORY/key.pem")
 """
 
 
@@ -63,29 +63,31 @@ class Line(NamedTuple):
 class Real:
     """An rsyslogd that writes what it understands."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         program = Path(find("rsyslogd"))
         root = program.parents[2]
         [modules] = {each.parent for each in root.glob("usr/lib/**/rsyslog/imudp.so")}
         self.has_tls = (modules / "lmnsd_ossl.so").exists()
-        self.folder = folder
+        self.directory = directory
         self.ports = {name: free_port() for name in ("UDP", "TCP", "TLS")}
         config = CONFIG + (SECURE if self.has_tls else "")
         for name, port in self.ports.items():
             config = config.replace(f'"{name}"', f'"{port}"')
-        (folder / "rsyslog.conf").write_text(config.replace("FOLDER", str(folder)))
-        with (folder / "errors").open("wb") as errors:
+        (directory / "rsyslog.conf").write_text(
+            config.replace("DIRECTORY", str(directory))
+        )
+        with (directory / "errors").open("wb") as errors:
             self.process = subprocess.Popen(
                 [
                     *(str(program), "-n", "-i", "NONE", "-M", str(modules)),
-                    *("-f", str(folder / "rsyslog.conf")),
+                    *("-f", str(directory / "rsyslog.conf")),
                 ],
                 env=environment("rsyslogd"),
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
             )
-        eventually((folder / "log").is_socket, bool, what="rsyslog's socket")
+        eventually((directory / "log").is_socket, bool, what="rsyslog's socket")
 
     def sink(self, address: str, **more: Any) -> Sink:
         for name, port in self.ports.items():
@@ -94,7 +96,7 @@ class Real:
         return KIND.make(settings, SystemClock())
 
     def came(self) -> list[Line]:
-        file = self.folder / "came"
+        file = self.directory / "came"
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         found = [Line(*line.split("|", 5)) for line in lines]
         return [each for each in found if each.app == "forewarn-agent"]
@@ -139,7 +141,7 @@ def test_rsyslog_parses_messages_over_the_network(real: Real, address: str) -> N
 
 @needs_openssl
 def test_rsyslog_parses_messages_from_its_socket(real: Real) -> None:
-    tell(real, real.sink(str(real.folder / "log")))
+    tell(real, real.sink(str(real.directory / "log")))
 
 
 @needs_openssl
@@ -147,7 +149,7 @@ def test_rsyslog_parses_messages_over_tls(real: Real) -> None:
     if not real.has_tls:
         pytest.skip("needs the Debian package rsyslog-openssl: make real")
     address = "tls://localhost:TLS"
-    tell(real, real.sink(address, ca_file=str(real.folder / "certificate.pem")))
+    tell(real, real.sink(address, ca_file=str(real.directory / "certificate.pem")))
     with pytest.raises(DeliveryError, match="no trusted connection"):
         real.sink(address).deliver(99, told_of())
 

@@ -1,6 +1,6 @@
-"""Units of a real systemd: the manager of a user, in folders of its own.
+"""Units of a real systemd: the manager of a user, in directories of its own.
 
-Whoever is no root cannot have one beside the machine's own: it needs a folder `/run`
+Whoever is no root cannot have one beside the machine's own: it needs a directory `/run`
 that says that systemd is there, and control groups of its own.
 """
 
@@ -84,21 +84,21 @@ class Groups:
     def __init__(self) -> None:
         top = Path("/sys/fs/cgroup")
         places = (top, top / "unified", top / "systemd")
-        self.folders: list[Path] = []
+        self.directories: list[Path] = []
         for place in places:
-            folder = place / f"forewarn-test-{os.getpid()}"
+            directory = place / f"forewarn-test-{os.getpid()}"
             if (place / "cgroup.procs").exists() and os.access(place, os.W_OK):
                 with contextlib.suppress(OSError):
-                    folder.mkdir()
-                    self.folders.append(folder)
+                    directory.mkdir()
+                    self.directories.append(directory)
 
     @property
     def procs(self) -> list[str]:
-        return [str(folder / "cgroup.procs") for folder in self.folders]
+        return [str(directory / "cgroup.procs") for directory in self.directories]
 
     def remove(self) -> None:
-        for folder in self.folders:
-            for path, _, _ in os.walk(folder, topdown=False):
+        for directory in self.directories:
+            for path, _, _ in os.walk(directory, topdown=False):
                 with contextlib.suppress(OSError):
                     Path(path).rmdir()
 
@@ -106,22 +106,22 @@ class Groups:
 class Manager:
     """A manager of a user's units."""
 
-    def __init__(self, folder: Path) -> None:
-        units = folder / "config" / "systemd" / "user"
+    def __init__(self, directory: Path) -> None:
+        units = directory / "config" / "systemd" / "user"
         units.mkdir(parents=True)
         for name, text in UNITS.items():
             (units / name).write_text(text)
         (units / "masked.service").symlink_to("/dev/null")
-        runtime = folder / "run"
+        runtime = directory / "run"
         runtime.mkdir(mode=0o700)
         self.environment = {
             "PATH": os.environ["PATH"],
-            "HOME": str(folder),
+            "HOME": str(directory),
             "XDG_RUNTIME_DIR": str(runtime),
-            "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_CONFIG_HOME": str(directory / "config"),
         }
         self.groups = Groups()
-        with (folder / "log").open("wb") as log:
+        with (directory / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     *("unshare", "--mount", "--", "sh", "-c", START, "sh"),
@@ -184,9 +184,9 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
         manager.end()
 
 
-def handler(manager: Manager, folder: Path, settings: str) -> Handled:
+def handler(manager: Manager, directory: Path, settings: str) -> Handled:
     text = f'{settings}\nmanager = "user"'
-    return Handled("systemd", text, folder, manager.environment)
+    return Handled("systemd", text, directory, manager.environment)
 
 
 def test_running_units_are_stopped_and_restarted(

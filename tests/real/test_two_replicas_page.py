@@ -32,9 +32,9 @@ def commands(section: str) -> list[str]:
 @pytest.fixture
 def server() -> Iterator[Server]:
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        made = Server(folder / "server")
+        directory = Path(name)
+        directory.chmod(0o755)
+        made = Server(directory / "server")
         made.make()
         made.start()
         yield made
@@ -43,7 +43,7 @@ def server() -> Iterator[Server]:
 
 @needing("postgres", "initdb", "createuser", "createdb", "psql")
 def test_database_of_the_page_serves_replicas(server: Server) -> None:
-    as_postgres = {"PGHOST": str(server.folder), "PGUSER": "postgres"}
+    as_postgres = {"PGHOST": str(server.directory), "PGUSER": "postgres"}
     told = commands("The database")
     assert len(told) == 4
     for line in told:

@@ -16,8 +16,8 @@ from tests.support.transcripts import form
 from tests.support.transcripts.commands import play
 from tests.support.worlds import LastingStore
 
-FOLDER = Path(__file__).parent
-FLEETS = FOLDER / "fleets"
+DIRECTORY = Path(__file__).parent
+FLEETS = DIRECTORY / "fleets"
 
 
 def scenarios() -> list[object]:
@@ -27,13 +27,13 @@ def scenarios() -> list[object]:
             id=file.stem,
             marks=pytest.mark.clause(*form.clauses(file.read_text())),
         )
-        for file in sorted(FOLDER.glob("*.txt"))
+        for file in sorted(DIRECTORY.glob("*.txt"))
     ]
 
 
-def opener(kind: str, folder: Path) -> Callable[[], Store]:
+def opener(kind: str, directory: Path) -> Callable[[], Store]:
     if kind == "sqlite":
-        return lambda: SqliteStore(folder / "store.db")
+        return lambda: SqliteStore(directory / "store.db")
     lasting = LastingStore()
     return lambda: lasting
 
@@ -45,7 +45,7 @@ def test_scenario(
 ) -> None:
     text = file.read_text(encoding="utf-8")
 
-    told = play(text, name=file.name, folder=FLEETS, store=opener(kind, tmp_path))
+    told = play(text, name=file.name, directory=FLEETS, store=opener(kind, tmp_path))
 
     if request.config.getoption("--rewrite") and kind == "memory" and told != text:
         file.write_text(told, encoding="utf-8")

@@ -169,9 +169,9 @@ def make_world(
 
 
 @contextlib.contextmanager
-def durable_world(folder: Path, **options: Any) -> Generator[World]:
+def durable_world(directory: Path, **options: Any) -> Generator[World]:
     """Yield a world that can be restarted: its store is in a file."""
-    world = make_world(store=lambda: SqliteStore(folder / "world.db"), **options)
+    world = make_world(store=lambda: SqliteStore(directory / "world.db"), **options)
     try:
         yield world
     finally:

@@ -79,7 +79,7 @@ def handler(name: str, **more: object) -> str:
         **more,
     }
     lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items() if value]
-    return "\n".join(["[[handler]]", 'directory = "FOLDER"', *lines, ""])
+    return "\n".join(["[[handler]]", 'directory = "DIRECTORY"', *lines, ""])
 
 
 DRAIN = handler("drain")
@@ -112,7 +112,7 @@ class AgentProcess:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         endpoint: str,
         settings: str = DRAIN,
         *,
@@ -125,9 +125,9 @@ class AgentProcess:
 
         `soon` is a table that makes events without an end soon over.
         """
-        folder.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True)
         self._python = python
-        self.folder = folder
+        self.directory = directory
         self.port = free_port() if pages else 0
         listen = f"127.0.0.1:{self.port}" if pages else ""
         head = (
@@ -135,19 +135,19 @@ class AgentProcess:
             f'listen = "{listen}"\nmargin = "500ms"\n'
         )
         soon = "" if "[gone_after]" in settings else soon
-        text = f"{head}{top}\n{settings}{soon}".replace("FOLDER", str(folder))
-        (folder / "agent.toml").write_text(text, encoding="utf-8")
-        (folder / "act").write_text(_ACT, encoding="utf-8")
+        text = f"{head}{top}\n{settings}{soon}".replace("DIRECTORY", str(directory))
+        (directory / "agent.toml").write_text(text, encoding="utf-8")
+        (directory / "act").write_text(_ACT, encoding="utf-8")
         self.process = self._started()
 
     def _started(self) -> Program:
         if self._python == THIS:
-            log = self.folder / "log"
-            return Forked(CONFIG, cwd=self.folder, log=log, program=AGENT)
-        with (self.folder / "log").open("ab") as log:
+            log = self.directory / "log"
+            return Forked(CONFIG, cwd=self.directory, log=log, program=AGENT)
+        with (self.directory / "log").open("ab") as log:
             return subprocess.Popen(
                 [*self._python.agent, *CONFIG],
-                cwd=self.folder,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -174,10 +174,10 @@ class AgentProcess:
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the agent's with the same settings."""
         if self._python == THIS:
-            return ran([*words, *CONFIG], cwd=self.folder, program=AGENT)
+            return ran([*words, *CONFIG], cwd=self.directory, program=AGENT)
         return subprocess.run(
             [*self._python.agent, *words, *CONFIG],
-            cwd=self.folder,
+            cwd=self.directory,
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
@@ -188,18 +188,18 @@ class AgentProcess:
 
     def hold(self, name: str) -> None:
         """Hold up what is called `drain.prepare` or `E1.drain.prepare`."""
-        (self.folder / f"{name}.hold").touch()
+        (self.directory / f"{name}.hold").touch()
 
     def release(self, name: str) -> None:
-        (self.folder / f"{name}.hold").unlink()
+        (self.directory / f"{name}.hold").unlink()
 
     def fail(self, name: str) -> None:
         """Have what is called `drain.prepare` fail."""
-        (self.folder / f"{name}.fail").touch()
+        (self.directory / f"{name}.fail").touch()
 
     def did(self, what: str = "") -> list[Did]:
         """Return what handlers have noted, of one kind or all."""
-        file = self.folder / "did"
+        file = self.directory / "did"
         lines = file.read_text().splitlines() if file.exists() else []
         runs = [Did(*(*line.split(" "), "")[:4]) for line in lines]
         return [each for each in runs if not what or each.what == what]
@@ -207,7 +207,7 @@ class AgentProcess:
     # Its output
 
     def log(self) -> str:
-        return (self.folder / "log").read_text(encoding="utf-8")
+        return (self.directory / "log").read_text(encoding="utf-8")
 
     def lines(self) -> list[dict[str, Any]]:
         """Return its log's lines."""
@@ -216,7 +216,7 @@ class AgentProcess:
     def memory(self) -> Memory:
         """Return what its journal has."""
         try:
-            return sqlite.read_memory(self.folder / "agent.db")
+            return sqlite.read_memory(self.directory / "agent.db")
         except JournalError:
             return Memory()
 
@@ -229,7 +229,7 @@ class AgentProcess:
 
         The approval is before the start (`approved_first`).
         """
-        notes = sqlite.read_notes(self.folder / "agent.db", event_id=event_id)
+        notes = sqlite.read_notes(self.directory / "agent.db", event_id=event_id)
         return approved_first(
             [
                 note.kind.value
@@ -294,9 +294,11 @@ class AgentProcess:
 class Ground:
     """A simulator with agents in its VMs."""
 
-    def __init__(self, world: Simulation, folder: Path, python: Python = THIS) -> None:
+    def __init__(
+        self, world: Simulation, directory: Path, python: Python = THIS
+    ) -> None:
         self.world = world
-        self.folder = folder
+        self.directory = directory
         self.python = python
         self.agents: list[AgentProcess] = []
 
@@ -305,7 +307,7 @@ class Ground:
     ) -> AgentProcess:
         """Start an agent in a VM."""
         agent = AgentProcess(
-            self.folder / vm,
+            self.directory / vm,
             more.pop("endpoint", self.world.url(vm)),
             settings,
             python=self.python,
@@ -367,14 +369,14 @@ class Ground:
         for agent in self.agents:
             agent.process.kill()
             agent.process.wait()
-            for held in agent.folder.glob("*.hold"):
+            for held in agent.directory.glob("*.hold"):
                 held.unlink()
 
 
 @contextmanager
 def ground(
     loop: LoopThread,
-    folder: Path,
+    directory: Path,
     *,
     fleet: str,
     speed: float = SPEED,
@@ -383,7 +385,7 @@ def ground(
     """Have a simulator and agents for as long as the block takes."""
     terms = Terms(setup=Setup(fleet=fleet, speed=speed))
     with simulation(loop, terms, ANYWHERE) as world:
-        made = Ground(world, folder, python)
+        made = Ground(world, directory, python)
         try:
             yield made
         finally:

@@ -27,10 +27,10 @@ class Certificate(NamedTuple):
         return context
 
 
-def certificate_in(folder: Path, *addresses: str) -> Certificate:
+def certificate_in(directory: Path, *addresses: str) -> Certificate:
     """Make one, which is also for some other addresses."""
     names = ["DNS:localhost", *(f"IP:{each}" for each in ("127.0.0.1", *addresses))]
-    certificate = Certificate(folder / "certificate.pem", folder / "key.pem")
+    certificate = Certificate(directory / "certificate.pem", directory / "key.pem")
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-nodes", "-days", "2"),

@@ -1,6 +1,6 @@
 // Checks the modules of the console: their syntax, and that each imported name exists.
 //
-//     node --experimental-vm-modules tests/support/check_modules.mjs FOLDER
+//     node --experimental-vm-modules tests/support/check_modules.mjs DIRECTORY
 
 import { readFileSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -14,11 +14,11 @@ function load(path) {
   return modules.get(path);
 }
 
-const folder = resolve(process.argv[2]);
-const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".js"));
-if (!names.length) throw new Error(`no module in ${folder}`);
+const directory = resolve(process.argv[2]);
+const names = readdirSync(directory, { recursive: true }).filter((name) => name.endsWith(".js"));
+if (!names.length) throw new Error(`no module in ${directory}`);
 for (const name of names) {
-  const module = load(join(folder, name));
+  const module = load(join(directory, name));
   if (module.status === "unlinked")
     await module.link((to, from) => load(resolve(dirname(from.identifier), to)));
 }

@@ -79,12 +79,14 @@ def fleet() -> str:
 class Place:
     """A service with a fleet, whose console is looked at."""
 
-    def __init__(self, folder: Path, *, fleet_text: str = "", **settings: str) -> None:
-        """Start the service in a folder, with a fleet of its own if one is given."""
-        self._folder = folder
+    def __init__(
+        self, directory: Path, *, fleet_text: str = "", **settings: str
+    ) -> None:
+        """Start the service in a directory, with a fleet of its own if one is given."""
+        self._directory = directory
         self._fleet = fleet_text or fleet()
         self._settings = {"admin_listen": "127.0.0.1:0", **settings}
-        self.serving = Serving(folder, self._fleet, **self._settings).wait_ready()
+        self.serving = Serving(directory, self._fleet, **self._settings).wait_ready()
         self.url = self.serving.urls["operators"]
 
     def ask(self, path: str, body: object = None) -> Any:
@@ -108,7 +110,7 @@ class Place:
         """Start the service again at the same address, after it was killed."""
         address = urlsplit(self.url).netloc
         settings = {**self._settings, "admin_listen": address}
-        self.serving = Serving(self._folder, self._fleet, **settings).wait_ready()
+        self.serving = Serving(self._directory, self._fleet, **settings).wait_ready()
 
     def kill(self) -> None:
         """End the service without a warning."""

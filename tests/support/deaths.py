@@ -31,15 +31,15 @@ class Deaths:
     """The deaths of a life, and what came of each."""
 
     def __init__(
-        self, life: Life, folder: Path, is_one: Callable[[str, int], bool]
+        self, life: Life, directory: Path, is_one: Callable[[str, int], bool]
     ) -> None:
-        """Let a life die where `is_one` of a place and a count; copies are in `folder`."""
+        """Let a life die where `is_one` of a place and a count; copies are in `directory`."""
         self.came: dict[Death, Any] = {}
         """The value that each process reported before it ended."""
         self.is_dead = False
         """This is a fork, which has died or is about to."""
         self._life = life
-        self._folder = folder
+        self._directory = directory
         self._is_one = is_one
         self._before = Counter(life.world.passed)
         self._told = -1
@@ -95,7 +95,7 @@ class Deaths:
         # No other thread may be at the file, here or in the fork.
         assert store.inner._checkpoints is not None
         store.inner._checkpoints.wait()
-        copy = self._folder / f"{death[0]}-{death[1]}.db"
+        copy = self._directory / f"{death[0]}-{death[1]}.db"
         file = store.inner._path
         for end in ("", "-wal"):
             shutil.copyfile(f"{file}{end}", f"{copy}{end}")

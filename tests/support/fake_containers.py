@@ -20,11 +20,11 @@ HANGS = -1
 class FakeContainers:
     """The containers of a test; `path` goes first in PATH."""
 
-    def __init__(self, folder: Path, program: str) -> None:
+    def __init__(self, directory: Path, program: str) -> None:
         self.program = program
-        self.path = folder / "bin"
+        self.path = directory / "bin"
         self.path.mkdir()
-        self.file = folder / "containers.json"
+        self.file = directory / "containers.json"
         state = {"containers": {}, "calls": [], "away": 0, "made": 0}
         _replace(self.file, state)
         script = self.path / program

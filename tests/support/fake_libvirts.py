@@ -30,9 +30,9 @@ def load_fake() -> Any:
     return module
 
 
-def fake_python(folder: Path) -> str:
-    """Return a Python in `folder` that has the fake."""
-    runner, python = folder / "runner.py", folder / "python"
+def fake_python(directory: Path) -> str:
+    """Return a Python in `directory` that has the fake."""
+    runner, python = directory / "runner.py", directory / "python"
     runner.write_text(RUNNER)
     command = shlex.join([sys.executable, "-I", "-S", str(runner)])
     python.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
@@ -41,14 +41,14 @@ def fake_python(folder: Path) -> str:
 
 
 class FakeLibvirts:
-    """Hosts in a folder."""
+    """Hosts in a directory."""
 
-    def __init__(self, folder: Path, *hosts: str) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, *hosts: str) -> None:
+        self.directory = directory
         self.api = load_fake()
         for host in hosts:
-            (folder / host).mkdir(parents=True)
-        self.uri = f"fake://{folder}/{{host}}"
+            (directory / host).mkdir(parents=True)
+        self.uri = f"fake://{directory}/{{host}}"
 
     def connections(self, **more: Any) -> Connections:
         """Return the settings of a driver for these hosts."""
@@ -77,6 +77,6 @@ class FakeLibvirts:
 
     def fault(self, host: str, name: str) -> Path:
         """Let a host have a fault, until the file is removed."""
-        file = self.folder / host / name
+        file = self.directory / host / name
         file.touch()
         return file

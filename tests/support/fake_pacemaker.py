@@ -25,10 +25,10 @@ NO_RIGHT, NOT_THERE, DISCONNECTED = 4, 105, 102
 class FakePacemaker:
     """A cluster of nodes; `environment` has its programs first in PATH."""
 
-    def __init__(self, folder: "Path", *nodes: str) -> None:
-        self.path = folder / "bin"
+    def __init__(self, directory: "Path", *nodes: str) -> None:
+        self.path = directory / "bin"
         self.path.mkdir()
-        self.file = folder / "cluster.state"
+        self.file = directory / "cluster.state"
         self._write(
             {
                 "own": nodes[0],

@@ -15,21 +15,23 @@ from tests.support.processes import eventually
 FAKE = compiled(str(Path(__file__).with_name("fake_qemu.py")))
 
 
-def fake_words(folder: Path, vm: str, host: str) -> tuple[str, ...]:
+def fake_words(directory: Path, vm: str, host: str) -> tuple[str, ...]:
     """Return the command of a fake QEMU that is a VM on a host."""
-    monitors = [f"--monitor={folder}/{host}/{vm}.{kind}" for kind in ("qmp", "events")]
+    monitors = [
+        f"--monitor={directory}/{host}/{vm}.{kind}" for kind in ("qmp", "events")
+    ]
     return sys.executable, "-I", "-S", FAKE, *monitors
 
 
-def places_in(folder: Path, **more: Any) -> Places:
-    """Return the settings of a driver for the fake QEMUs in a folder."""
-    folder.mkdir(exist_ok=True)
-    arguments = fake_words(folder, "{vm}", "{host}")
-    start = (*arguments, "--daemonize", f"{folder}/{{vm}}.{{host}}.pid")
+def places_in(directory: Path, **more: Any) -> Places:
+    """Return the settings of a driver for the fake QEMUs in a directory."""
+    directory.mkdir(exist_ok=True)
+    arguments = fake_words(directory, "{vm}", "{host}")
+    start = (*arguments, "--daemonize", f"{directory}/{{vm}}.{{host}}.pid")
     usual: dict[str, Any] = {
-        "monitor": f"{folder}/{{host}}/{{vm}}.qmp",
-        "events": f"{folder}/{{host}}/{{vm}}.events",
-        "migration": f"unix:{folder}/{{vm}}.move",
+        "monitor": f"{directory}/{{host}}/{{vm}}.qmp",
+        "events": f"{directory}/{{host}}/{{vm}}.events",
+        "migration": f"unix:{directory}/{{vm}}.move",
         "start": start,
         "receive": (*start, "--incoming"),
         "freeze": 0.05,
@@ -38,19 +40,19 @@ def places_in(folder: Path, **more: Any) -> Places:
 
 
 class FakeQemus:
-    """The processes of one test, in a folder with one folder for each host."""
+    """The processes of one test, in a directory with one directory for each host."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self._processes: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
 
     def start(self, vm: str, host: str, *more: str) -> Path:
         """Start one, and return the socket of its first monitor."""
-        arguments = (*fake_words(self.folder, vm, host), *more)
+        arguments = (*fake_words(self.directory, vm, host), *more)
         self._processes[vm, host] = subprocess.Popen(arguments)
-        path = self.folder / host / f"{vm}.events"
+        path = self.directory / host / f"{vm}.events"
         eventually(path.exists, bool, what="the monitor")
-        return self.folder / host / f"{vm}.qmp"
+        return self.directory / host / f"{vm}.qmp"
 
     def kill(self, vm: str, host: str) -> None:
         """Kill one, as the kernel does if memory is short."""
@@ -63,6 +65,6 @@ class FakeQemus:
         for process in self._processes.values():
             process.kill()
             process.wait()
-        for file in self.folder.glob("*.pid"):
+        for file in self.directory.glob("*.pid"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(file.read_text()), signal.SIGKILL)

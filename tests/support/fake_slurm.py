@@ -22,10 +22,10 @@ DENIED = "Access/permission denied"
 class FakeSlurm:
     """A cluster of one node, `n1`; `environment` has its programs first in PATH."""
 
-    def __init__(self, folder: "Path") -> None:
-        self.path = folder / "bin"
+    def __init__(self, directory: "Path") -> None:
+        self.path = directory / "bin"
         self.path.mkdir()
-        self.file = folder / "slurm.state"
+        self.file = directory / "slurm.state"
         self._write(
             {
                 "base": "IDLE",

@@ -22,10 +22,10 @@ _STOPPED_WITH = ("RequiredBy", "BoundBy", "ConsistsOf", "PropagatesStopTo")
 class FakeSystemd:
     """The units of a test; `path` goes first in PATH."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "bin"
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "bin"
         self.path.mkdir()
-        self.file = folder / "units.json"
+        self.file = directory / "units.json"
         self._write({"units": {}, "calls": [], "away": 0})
         program = self.path / "systemctl"
         program.write_text(

@@ -134,8 +134,8 @@ def ran(
     environ: Mapping[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """Run a program to its end; return what it printed."""
-    with TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
+    with TemporaryDirectory() as directory:
+        out, err = Path(directory, "out"), Path(directory, "err")
         process = Forked(
             arguments, cwd=cwd, log=out, err=err, program=program, environ=environ
         )

@@ -57,5 +57,5 @@ def share() -> None:
 def prepare() -> None:
     """Share, and have the first store: processes that are forked from this one copy it."""
     share()
-    with TemporaryDirectory() as folder:
-        sqlite.SqliteStore(Path(folder, "first.db")).close()
+    with TemporaryDirectory() as directory:
+        sqlite.SqliteStore(Path(directory, "first.db")).close()

@@ -69,9 +69,9 @@ def lacking() -> str:
 class SpacedServing(Serving):
     """A service in a network namespace."""
 
-    def __init__(self, folder: Path, space: str, **settings: str) -> None:
+    def __init__(self, directory: Path, space: str, **settings: str) -> None:
         self._space = space
-        super().__init__(folder, FLEET, space=space, **settings)
+        super().__init__(directory, FLEET, space=space, **settings)
 
     def admin(self, path: str, body: object = None) -> Any:
         return inside(self._space, lambda: super(SpacedServing, self).admin(path, body))
@@ -80,10 +80,10 @@ class SpacedServing(Serving):
 class GuestWorld:
     """All of it, for one test."""
 
-    def __init__(self, folder: Path, number: int = 0) -> None:
+    def __init__(self, directory: Path, number: int = 0) -> None:
         # The paths of sockets are short.
         self.run = Path(tempfile.mkdtemp(prefix="fw"))
-        self.folder = folder
+        self.directory = directory
         self.ground = Ground(self.run, f"fw{os.getpid()}-{number}", ("h1", "h2"))
         self.service: Serving | None = None
 
@@ -112,7 +112,7 @@ class GuestWorld:
     def start_service(self) -> None:
         start = f"{sys.executable} -I -S {START} {self.ground.world} {{vm}} {{host}}"
         self.service = SpacedServing(
-            self.folder,
+            self.directory,
             self.ground.service,
             metadata_listen=f"{SERVICE}:80",
             driver_kind="qemu",
@@ -201,7 +201,7 @@ class GuestWorld:
 
     def has_program(self) -> bool:
         """Return whether the program of a call has started."""
-        return any((self.folder / "forewarn.db.qemu").glob("*/0.program"))
+        return any((self.directory / "forewarn.db.qemu").glob("*/0.program"))
 
     def ask_qemu(self, command: str, **arguments: str) -> Any:
         """Return the answer of the guest's QEMU on h1 to a command."""
@@ -223,7 +223,7 @@ class GuestWorld:
 
     def lose_records(self) -> None:
         """Remove the memory of the driver."""
-        shutil.rmtree(self.folder / "forewarn.db.qemu")
+        shutil.rmtree(self.directory / "forewarn.db.qemu")
 
     def kill_guest(self, host: str) -> float:
         """Kill QEMU; return the time of it."""
@@ -231,7 +231,7 @@ class GuestWorld:
         return SystemClock().monotonic()
 
 
-def world_or_skip(folder: Path) -> GuestWorld:
+def world_or_skip(directory: Path) -> GuestWorld:
     if why := lacking():
         pytest.skip(why)
-    return GuestWorld(folder)
+    return GuestWorld(directory)

@@ -41,7 +41,7 @@ class Handled:
         self,
         kind: str,
         settings: str,
-        folder: Path,
+        directory: Path,
         environment: Mapping[str, str],
         *,
         clock: Clock | None = None,
@@ -55,16 +55,16 @@ class Handled:
         found = handler_kind(kind)
         assert found is not None
         self._make = make or found.make
-        file = folder / "agent.toml"
+        file = directory / "agent.toml"
         file.write_text(f'[[handler]]\nname = "it"\nkind = "{kind}"\n{settings}\n')
         (self.settings,) = load_settings(file=str(file), environ={}, flags={}).handlers
         self._ground = Ground(
-            records=RunRecords(folder / "runs"),
+            records=RunRecords(directory / "runs"),
             environment=environment,
             clock=self.clock,
-            memos=str(folder / "memos"),
+            memos=str(directory / "memos"),
         )
-        self.memo = folder / "memos" / f"it.{kind}.json"
+        self.memo = directory / "memos" / f"it.{kind}.json"
         self.again()
 
     def again(self) -> None:

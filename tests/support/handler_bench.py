@@ -22,9 +22,9 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "OWN": "agent's"}
 class Bench:
     """A runner, and what it tells."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.records = records_next_to(folder / "agent.db")
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.records = records_next_to(directory / "agent.db")
         self.inbox: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         self.workers: dict[str, Worker] = {}
         self.runner = Runner(
@@ -80,7 +80,7 @@ class Bench:
 
     def saw(self, name: str) -> str:
         """Return what a handler has written into a file of that name, once it has."""
-        file = self.folder / name
+        file = self.directory / name
         return eventually(
             lambda: file.read_text() if file.exists() else "", lambda text: "\n" in text
         ).strip()

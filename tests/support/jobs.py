@@ -29,11 +29,11 @@ PATIENT_SECONDS = 60.0
 """Seconds of a run context that does not end during the test."""
 
 
-def worker_of(kind: str, folder: Path, **more: Any) -> Worker:
+def worker_of(kind: str, directory: Path, **more: Any) -> Worker:
     """Return a handler called `h`; keys that are not written are absent."""
     found = registry.handler_kind(kind)
     assert found is not None, kind
-    state = folder / "agent.db"
+    state = directory / "agent.db"
     ground = Ground(
         records=records_next_to(state),
         environment={},

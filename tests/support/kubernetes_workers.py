@@ -42,16 +42,16 @@ def kubeconfig(url: str, **user: str) -> str:
 
 
 def make_worker(
-    url: str, folder: Path, *, clock: Clock, name: str = "node", **more: Any
+    url: str, directory: Path, *, clock: Clock, name: str = "node", **more: Any
 ) -> KubernetesWorker:
     """Return a handler of these keys at a server."""
-    file = folder / "kubeconfig"
+    file = directory / "kubeconfig"
     file.write_text(kubeconfig(url), encoding="utf-8")
     file.chmod(0o600)
     keys = {"kubeconfig": str(file), **more}
     settings = HandlerSettings(name=name, kind="kubernetes", more=keys)
     ground = Ground(
-        records=RunRecords(folder / "runs"),
+        records=RunRecords(directory / "runs"),
         environment={"NODE_NAME": NODE},
         clock=clock,
     )
@@ -63,15 +63,17 @@ def make_worker(
 class Cluster:
     """A fake with a node, and handlers at it."""
 
-    def __init__(self, fake: FakeKubernetes, clock: VirtualClock, folder: Path) -> None:
+    def __init__(
+        self, fake: FakeKubernetes, clock: VirtualClock, directory: Path
+    ) -> None:
         self.fake = fake
         self.clock = clock
-        self.folder = folder
+        self.directory = directory
         self.context: VirtualContext | None = None
 
     def worker(self, name: str = "node", **more: Any) -> KubernetesWorker:
         return make_worker(
-            self.fake.url, self.folder, clock=self.clock, name=name, **more
+            self.fake.url, self.directory, clock=self.clock, name=name, **more
         )
 
     def job(

@@ -93,10 +93,10 @@ class FleetLockBench:
 class KubernetesBench:
     """A fake of an API server with Leases."""
 
-    def __init__(self, fake: FakeKubernetes, folder: Path, clock: "Ahead") -> None:
+    def __init__(self, fake: FakeKubernetes, directory: Path, clock: "Ahead") -> None:
         self.fake = fake
         self.clock = clock
-        self.file = folder / "kubeconfig"
+        self.file = directory / "kubeconfig"
         self.file.write_text(kubeconfig(fake.url), encoding="utf-8")
 
     def settings(self, group: str = "web", holders: int = 1) -> LockSettings:
@@ -182,22 +182,22 @@ class ConsulBench:
 class DirectoryBench:
     """A directory, on a file system of this machine."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "locks"
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / MARKER).touch()
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "locks"
+        self.directory.mkdir(exist_ok=True)
+        (self.directory / MARKER).touch()
 
     def settings(self, group: str = "web", holders: int = 1) -> LockSettings:
         return LockSettings(
             kind="directory",
-            path=str(self.folder),
+            path=str(self.directory),
             group=group,
             holders=holders,
             timeout=5 * SECOND,
         )
 
     def states(self, group: str = "web") -> list[Path]:
-        return sorted(self.folder.glob(f"{group}.*"))
+        return sorted(self.directory.glob(f"{group}.*"))
 
     def holders(self, group: str = "web") -> set[str]:
         # A file may be removed while the directory is listed.
@@ -223,10 +223,10 @@ class DirectoryBench:
 
     @contextlib.contextmanager
     def away(self) -> Generator[None]:
-        gone = self.folder.with_name("gone")
-        self.folder.rename(gone)
+        gone = self.directory.with_name("gone")
+        self.directory.rename(gone)
         yield
-        gone.rename(self.folder)
+        gone.rename(self.directory)
 
 
 class Ahead(SystemClock):
@@ -256,7 +256,7 @@ def listed(text: str) -> frozenset[str]:
 
 
 @contextlib.contextmanager
-def bench_of(kind: str, folder: Path) -> Generator[Bench]:
+def bench_of(kind: str, directory: Path) -> Generator[Bench]:
     """Have what keeps a lock of a kind be there for as long as the block takes."""
     if kind == "fleetlock":
         with FakeFleetLock() as fake:
@@ -264,9 +264,9 @@ def bench_of(kind: str, folder: Path) -> Generator[Bench]:
     elif kind == "kubernetes":
         clock = Ahead()
         with serving(clock) as cluster:
-            yield KubernetesBench(cluster, folder, clock)
+            yield KubernetesBench(cluster, directory, clock)
     elif kind == "consul":
         with FakeConsulKeys() as consul:
             yield ConsulBench(consul)
     else:
-        yield DirectoryBench(folder)
+        yield DirectoryBench(directory)

@@ -93,7 +93,7 @@ class Locked(AgentProcess):
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         endpoint: str,
         settings: str,
         *,
@@ -103,20 +103,20 @@ class Locked(AgentProcess):
     ) -> None:
         self._dies = dies
         self._under = under
-        super().__init__(folder, endpoint, settings, python=python)
+        super().__init__(directory, endpoint, settings, python=python)
 
     def _started(self) -> Program:
         text = f"{_IMPATIENT}{_DYING if self._dies else ''}{_RUN}"
         environ = {"PATH": "/usr/bin:/bin", "DIES_AT": self._dies}
         if self._python == THIS and not self._under:
-            log = self.folder / "log"
+            log = self.directory / "log"
             return Forked(
-                CONFIG, cwd=self.folder, log=log, program=text, environ=environ
+                CONFIG, cwd=self.directory, log=log, program=text, environ=environ
             )
-        with (self.folder / "log").open("ab") as log:
+        with (self.directory / "log").open("ab") as log:
             return subprocess.Popen(
                 [*self._under, *self._python.script(text), *CONFIG],
-                cwd=self.folder,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -139,13 +139,13 @@ class Locked(AgentProcess):
 
     def approved_at(self) -> Micros:
         """Return when its approval was answered."""
-        notes = sqlite.read_notes(self.folder / "agent.db")
+        notes = sqlite.read_notes(self.directory / "agent.db")
         [at] = [each.at for each in notes if each.kind is NoteKind.APPROVED]
         return at
 
     def recovered_at(self) -> Micros:
         """Return when its last handler had done its work."""
-        return (self.folder / "did").stat().st_mtime_ns // 1_000
+        return (self.directory / "did").stat().st_mtime_ns // 1_000
 
 
 def locked(
@@ -161,7 +161,7 @@ def locked(
 ) -> Locked:
     """Start an agent with a lock in a VM."""
     agent = Locked(
-        place.folder / vm,
+        place.directory / vm,
         place.world.url(vm),
         lock_table(bench, group, holders, **more) + DRAIN,
         dies=dies,

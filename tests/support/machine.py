@@ -153,7 +153,7 @@ class Lives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.life: Life | None = None
-        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self.directory: tempfile.TemporaryDirectory[str] | None = None
 
     @initialize(
         plan=fleets(),
@@ -181,11 +181,11 @@ class Lives(RuleBasedStateMachine):
         is_blind: bool,
     ) -> None:
         if self.in_file:
-            self.folder = tempfile.TemporaryDirectory()
+            self.directory = tempfile.TemporaryDirectory()
         self.life = self.life_type(
             plan,
             policy=policy,
-            file=Path(self.folder.name) / "forewarn.db" if self.folder else None,
+            file=Path(self.directory.name) / "forewarn.db" if self.directory else None,
             abort_share=abort_share,
             is_blind=is_blind,
         )
@@ -387,8 +387,8 @@ class Lives(RuleBasedStateMachine):
         finally:
             if self.life is not None:
                 self.life.close()
-            if self.folder is not None:
-                self.folder.cleanup()
+            if self.directory is not None:
+                self.directory.cleanup()
 
 
 class LivesInFile(Lives):

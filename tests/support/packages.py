@@ -47,14 +47,14 @@ def modules() -> set[str]:
     }
 
 
-def deb(name: str, folder: Path) -> Path:
-    """Return a Debian package, built into a folder."""
+def deb(name: str, directory: Path) -> Path:
+    """Return a Debian package, built into a directory."""
     if shutil.which("dpkg-deb") is None:
         pytest.skip("dpkg-deb is not here: Debian packages are built on Debian")
     done = subprocess.run(
         [
             *("env", "SOURCE_DATE_EPOCH=1700000000", "PIP_RETRIES=1"),
-            *(sys.executable, "-m", "deploy.debian.build", folder, "--only", name),
+            *(sys.executable, "-m", "deploy.debian.build", directory, "--only", name),
         ],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -93,12 +93,12 @@ def check_places(package: Path, wanted: Sequence[str]) -> dict[str, tuple[str, s
     return entries
 
 
-def same_again(name: str, first: Path, folder: Path) -> bool:
+def same_again(name: str, first: Path, directory: Path) -> bool:
     """Return whether another user's build of a package is the same, to the byte."""
     # Another user has another umask and other directories.
     umask = os.umask(0o077)
     try:
-        again = deb(name, folder)
+        again = deb(name, directory)
     finally:
         os.umask(umask)
     return again.read_bytes() == first.read_bytes()

@@ -1,6 +1,6 @@
 """PostgreSQL servers that a test stops, pauses, promotes, fills and cuts off.
 
-Each has data and a socket in a folder of its own; `postgres_server` has what starts them.
+Each has data and a socket in a directory of its own; `postgres_server` has what starts them.
 """
 
 import os
@@ -18,42 +18,48 @@ from tests.support.unpacked import environment, find
 class Server:
     """One server."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, directory: Path, **settings: str) -> None:
         """Start nothing."""
-        self.folder, self._settings = folder, settings
+        self.directory, self._settings = directory, settings
         self._process: subprocess.Popen[bytes] | None = None
 
     def make(self, *trusted: str) -> None:
         """Make its data. It trusts these networks, and its socket."""
-        postgres_server.make(self.folder)
-        with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+        postgres_server.make(self.directory)
+        with (self.directory / "data" / "pg_hba.conf").open("a") as file:
             file.writelines(f"host all all {each} trust\n" for each in trusted)
 
     def follow(self, primary: "Server") -> None:
         """Make its data as those of a standby, which follows once it is started."""
-        self.folder.mkdir(mode=0o755)
-        postgres_server.give(self.folder)
+        self.directory.mkdir(mode=0o755)
+        postgres_server.give(self.directory)
         subprocess.run(
             [
-                *(find("pg_basebackup"), "-h", str(primary.folder), "-U", "postgres"),
-                *("-D", str(self.folder / "data"), "--checkpoint=fast", "--no-sync"),
+                *(
+                    find("pg_basebackup"),
+                    "-h",
+                    str(primary.directory),
+                    "-U",
+                    "postgres",
+                ),
+                *("-D", str(self.directory / "data"), "--checkpoint=fast", "--no-sync"),
             ],
-            cwd=self.folder,
+            cwd=self.directory,
             env=environment("pg_basebackup"),
             check=True,
             **postgres_server.as_nobody(),
         )
-        signal_file = self.folder / "data" / "standby.signal"
+        signal_file = self.directory / "data" / "standby.signal"
         signal_file.touch()
         postgres_server.give(signal_file)
         self._settings["primary_conninfo"] = (
-            f"host={primary.folder} user=postgres application_name=standby"
+            f"host={primary.directory} user=postgres application_name=standby"
         )
 
     def start(self) -> None:
         """Start it; return when it listens."""
-        (self.folder / "log").unlink(missing_ok=True)
-        self._process = postgres_server.start(self.folder, **self._settings)
+        (self.directory / "log").unlink(missing_ok=True)
+        self._process = postgres_server.start(self.directory, **self._settings)
 
     def stop(self) -> None:
         """End it at once, as a crash of the machine does."""
@@ -76,7 +82,7 @@ class Server:
 
     def run(self, sql: str) -> list[tuple[object, ...]]:
         """Run a statement as the superuser."""
-        url = postgres_server.url_of(self.folder)
+        url = postgres_server.url_of(self.directory)
         with psycopg.connect(url, autocommit=True) as connection:
             found = connection.execute(sql.encode())
             return found.fetchall() if found.description else []
@@ -84,7 +90,7 @@ class Server:
 
 def url_of(servers: Sequence[Server], database: str = "postgres", **more: str) -> str:
     """Return the URL of a database that is at one of the servers."""
-    hosts = ",".join(str(each.folder) for each in servers)
+    hosts = ",".join(str(each.directory) for each in servers)
     options = "".join(f"&{name}={text}" for name, text in more.items())
     return f"postgresql:///{database}?host={hosts}&user=postgres{options}"
 

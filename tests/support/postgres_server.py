@@ -1,6 +1,6 @@
 """One PostgreSQL for all processes of a test run, which ends with the last of them.
 
-It is Debian's, from the machine or from `.build/tools`. It has only a socket, in a folder
+It is Debian's, from the machine or from `.build/tools`. It has only a socket, in a directory
 of its own, and it forgets everything: nothing that tests write has to survive. PostgreSQL
 refuses root, so for root it runs as `nobody`.
 
@@ -8,7 +8,7 @@ A guard starts it. Each process of the run shares a lock on a file, and the guar
 that lock alone: it gets it when the last process has ended, however that was. If the
 guard ends, the kernel ends the server.
 
-    python -m tests.support.postgres_server FOLDER
+    python -m tests.support.postgres_server DIRECTORY
 """
 
 import contextlib
@@ -54,11 +54,11 @@ SETTINGS = {
 }
 
 
-def options(folder: Path, **more: str) -> list[str]:
-    """Return the arguments of a server whose data and socket are in `folder`."""
-    settings = {**SETTINGS, "unix_socket_directories": str(folder), **more}
+def options(directory: Path, **more: str) -> list[str]:
+    """Return the arguments of a server whose data and socket are in `directory`."""
+    settings = {**SETTINGS, "unix_socket_directories": str(directory), **more}
     pairs = [each for pair in settings.items() for each in ("-c", "=".join(pair))]
-    return ["-D", str(folder / "data"), *pairs]
+    return ["-D", str(directory / "data"), *pairs]
 
 
 def as_nobody() -> dict[str, Any]:
@@ -75,17 +75,17 @@ def give(path: Path) -> None:
         os.chown(path, nobody.pw_uid, nobody.pw_gid)
 
 
-def make(folder: Path) -> None:
-    """Make the data of a server in a new folder, whose user is `postgres`."""
-    folder.mkdir(mode=0o755)
-    give(folder)
+def make(directory: Path) -> None:
+    """Make the data of a server in a new directory, whose user is `postgres`."""
+    directory.mkdir(mode=0o755)
+    give(directory)
     subprocess.run(
         [
-            *(find("initdb"), "-D", str(folder / "data"), "-U", "postgres"),
+            *(find("initdb"), "-D", str(directory / "data"), "-U", "postgres"),
             *("-A", "trust", "-E", "UTF8", "--locale=C"),
             *("--no-sync", "--no-instructions"),
         ],
-        cwd=folder,
+        cwd=directory,
         env=environment("postgres"),
         stdout=subprocess.DEVNULL,
         check=True,
@@ -93,17 +93,17 @@ def make(folder: Path) -> None:
     )
 
 
-def start(folder: Path, **settings: str) -> "subprocess.Popen[bytes]":
+def start(directory: Path, **settings: str) -> "subprocess.Popen[bytes]":
     """Start the server, and return when it listens; it ends with this process."""
     libc = ctypes.CDLL(None)
 
     def end_with_parent() -> None:
         libc.prctl(PDEATHSIG, signal.SIGQUIT)
 
-    with (folder / "log").open("ab") as log:
+    with (directory / "log").open("ab") as log:
         process = subprocess.Popen[bytes](
-            [find("postgres"), *options(folder, **settings)],
-            cwd=folder,
+            [find("postgres"), *options(directory, **settings)],
+            cwd=directory,
             env=environment("postgres"),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -112,11 +112,11 @@ def start(folder: Path, **settings: str) -> "subprocess.Popen[bytes]":
             preexec_fn=end_with_parent,
             **as_nobody(),
         )
-    socket = folder / ".s.PGSQL.5432"
+    socket = directory / ".s.PGSQL.5432"
 
     def listens() -> bool:
-        assert process.poll() is None, (folder / "log").read_text("utf-8")
-        return socket.exists() and "ready to accept" in (folder / "log").read_text()
+        assert process.poll() is None, (directory / "log").read_text("utf-8")
+        return socket.exists() and "ready to accept" in (directory / "log").read_text()
 
     eventually(listens, bool, what="PostgreSQL")
     return process
@@ -128,13 +128,15 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def url_of(folder: Path, database: str = "postgres", *, user: str = "postgres") -> str:
-    """Return the URL of a database of the server in `folder`."""
-    return f"postgresql:///{database}?host={folder}&user={user}"
+def url_of(
+    directory: Path, database: str = "postgres", *, user: str = "postgres"
+) -> str:
+    """Return the URL of a database of the server in `directory`."""
+    return f"postgresql:///{database}?host={directory}&user={user}"
 
 
 def place_of(run: str) -> Path:
-    """Return the folder of the server of a test run."""
+    """Return the directory of the server of a test run."""
     return Path(tempfile.gettempdir(), f"forewarn-postgres-{run}")
 
 
@@ -143,14 +145,14 @@ def joined(run: str = RUN) -> str:
     place = place_of(run)
     place.mkdir(mode=0o755, exist_ok=True)
     with _locked(place / "starting"):
-        folder = place / "server"
+        directory = place / "server"
         descriptor = os.open(place / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         # Until this process ends.
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if not folder.exists():
-            make(folder)
+        if not directory.exists():
+            make(directory)
             _begin_guard(place)
-        return url_of(folder)
+        return url_of(directory)
 
 
 def _begin_guard(place: Path) -> None:

@@ -70,22 +70,22 @@ class Serving:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         fleet: str | None,
         under: Sequence[str] = (),
         space: str = "",
         **settings: str,
     ) -> None:
-        """Start it in `folder`, by the command `under`, if there is one.
+        """Start it in `directory`, by the command `under`, if there is one.
 
         A forked one can be in a network namespace, `space`.
         Settings are named `timing_speed`. Without a `fleet` its file is missing.
         """
-        folder.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True)
         if fleet is None:
-            (folder / "fleet.toml").unlink(missing_ok=True)
+            (directory / "fleet.toml").unlink(missing_ok=True)
         else:
-            (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
+            (directory / "fleet.toml").write_text(fleet, encoding="utf-8")
         usual = {
             "metadata_listen": "",
             "admin_listen": "127.0.0.1:0",
@@ -95,15 +95,15 @@ class Serving:
             f"--{name.replace('_', '-')}={text}"
             for name, text in {**usual, **settings}.items()
         ]
-        self._log = folder / "log"
+        self._log = directory / "log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
         arguments = ["serve", "--fleet=fleet.toml", *flags]
         if self.is_forked:
             self.process = started(
-                arguments, cwd=folder, log=self._log, under=under, space=space
+                arguments, cwd=directory, log=self._log, under=under, space=space
             )
         else:
-            self.process = loaded(arguments, cwd=folder, log=self._log, under=under)
+            self.process = loaded(arguments, cwd=directory, log=self._log, under=under)
         self.urls: dict[str, str] = {}
 
     def log(self) -> str:

@@ -68,9 +68,9 @@ def needing_oldest() -> pytest.MarkDecorator:
     )
 
 
-def oldest(folder: Path) -> Python:
-    """Return the oldest Python, with the agent's file built into a folder."""
-    file = folder / "forewarn-agent.pyz"
+def oldest(directory: Path) -> Python:
+    """Return the oldest Python, with the agent's file built into a directory."""
+    file = directory / "forewarn-agent.pyz"
     if not file.exists():
         bundle.bundle(file)
     return Python(find_oldest(), str(file))

@@ -36,18 +36,18 @@ BOOT_SECTOR = bytes.fromhex("30e4 cd16 ba0406 b80020 ef f4 ebfd").ljust(510, b"\
 """A guest that waits for a key, and then shuts itself down by ACPI, as q35 has it."""
 
 POOL = """
-<pool type='dir'><name>images</name><target><path>{folder}</path></target></pool>
+<pool type='dir'><name>images</name><target><path>{directory}</path></target></pool>
 """
 
 QEMU_IMG = """#!/bin/sh
 # While the file `hold` is there, the creation of an image stops after its beginning.
-if [ -e {folder}/hold ] && [ "$1" = create ]; then
+if [ -e {directory}/hold ] && [ "$1" = create ]; then
     for last; do case $last in /*) path=$last ;; esac; done
     printf part > "$path"
-    touch {folder}/held
-    while [ -e {folder}/hold ]; do sleep 0.05; done
+    touch {directory}/held
+    while [ -e {directory}/hold ]; do sleep 0.05; done
 fi
-exec {folder}/qemu-img.real "$@"
+exec {directory}/qemu-img.real "$@"
 """
 
 TLS_SETTINGS = """
@@ -60,11 +60,11 @@ key_file = "{pki}/serverkey.pem"
 """
 
 BEFORE = """
-echo sshd:x:64057:65534::/run/sshd:/bin/false >> "$folder/passwd"
-cp /usr/bin/qemu-img "$folder/qemu-img.real"
-mount --bind "$folder/qemu-img" /usr/bin/qemu-img
+echo sshd:x:64057:65534::/run/sshd:/bin/false >> "$directory/passwd"
+cp /usr/bin/qemu-img "$directory/qemu-img.real"
+mount --bind "$directory/qemu-img" /usr/bin/qemu-img
 test -d /run/sshd || mkdir /run/sshd
-/usr/sbin/sshd -D -f "$folder/sshd_config" -E "$folder/sshd.log" &
+/usr/sbin/sshd -D -f "$directory/sshd_config" -E "$directory/sshd.log" &
 """
 
 SSH_SETTINGS = """
@@ -106,11 +106,11 @@ def why_not() -> str:
 class RealLibvirts(Libvirts):
     """The hosts h1 and h2."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         layer = unpacked.TOOLS if unpacked.is_unpacked("libvirtd") else None
-        super().__init__(folder, {"h1": "", "h2": ""}, layer)
-        self.data_uri = f"unix://{folder}/move.{{host}}"
-        self.pki = folder / "pki"
+        super().__init__(directory, {"h1": "", "h2": ""}, layer)
+        self.data_uri = f"unix://{directory}/move.{{host}}"
+        self.pki = directory / "pki"
         self._make_keys()
         first = free_port(following=3)
         self._ports = {"h1": first, "h2": first + 1}
@@ -119,12 +119,12 @@ class RealLibvirts(Libvirts):
             tls = TLS_SETTINGS.format(port=self._ports[host], pki=self.pki)
             self.prepare(host, settings=tls, before=BEFORE)
             # Where /run is read-only below it.
-            (folder / host / "point" / "sshd").mkdir()
-            wrapper = folder / host / "qemu-img"
-            wrapper.write_text(QEMU_IMG.format(folder=folder / host))
+            (directory / host / "point" / "sshd").mkdir()
+            wrapper = directory / host / "qemu-img"
+            wrapper.write_text(QEMU_IMG.format(directory=directory / host))
             wrapper.chmod(0o755)
             text = SSH_SETTINGS.format(port=self._ssh_ports[host], pki=self.pki)
-            (folder / host / "sshd_config").write_text(text)
+            (directory / host / "sshd_config").write_text(text)
             self.begin(host)
 
     def _make_keys(self) -> None:
@@ -173,12 +173,12 @@ class RealLibvirts(Libvirts):
 
     def start_with_image(self, vm: str, host: str) -> Path:
         """Start a VM that shuts itself down after a key; return its image in a pool."""
-        images = self.folder / host / "images"
+        images = self.directory / host / "images"
         images.mkdir(exist_ok=True)
         base, image = images / "base.raw", images / f"{vm}.qcow2"
         base.write_bytes((BOOT_SECTOR + b"\x55\xaa").ljust(1 << 20, b"\0"))
         self.make_image(base, image)
-        self.ask(host, "pool", xml=POOL.format(folder=images))
+        self.ask(host, "pool", xml=POOL.format(directory=images))
         self.start(vm, host, disk=str(image))
         return image
 
@@ -224,16 +224,16 @@ class RealLibvirts(Libvirts):
 
     def hold_images(self, host: str) -> None:
         """Let the next creation of an image stop in its middle."""
-        (self.folder / host / "held").unlink(missing_ok=True)
-        (self.folder / host / "hold").touch()
+        (self.directory / host / "held").unlink(missing_ok=True)
+        (self.directory / host / "hold").touch()
 
     def wait_for_image(self, host: str) -> None:
         """Return when an image is created in part."""
-        eventually((self.folder / host / "held").exists, bool, what="an image")
+        eventually((self.directory / host / "held").exists, bool, what="an image")
 
     def release_images(self, host: str) -> None:
         """Continue the creation of images."""
-        (self.folder / host / "hold").unlink()
+        (self.directory / host / "hold").unlink()
 
     def kill_program(self, name: str) -> None:
         """Kill the driver's program `work` or its workers, `serve`."""
@@ -241,9 +241,9 @@ class RealLibvirts(Libvirts):
             lambda: _kill(self._is_program(name)), bool, what=f"a program {name}"
         )
 
-    def kill_shims(self, folder: Path) -> None:
+    def kill_shims(self, directory: Path) -> None:
         """Kill the processes that record the ends of a service's programs."""
-        about = str(folder).encode()
+        about = str(directory).encode()
         killed = _kill(
             lambda words: (
                 any(b"shim" in word for word in words)
@@ -259,7 +259,7 @@ class RealLibvirts(Libvirts):
         )
 
     def _is_program(self, name: str) -> Callable[[list[bytes]], bool]:
-        runner = str(self.folder / "runner.py").encode()
+        runner = str(self.directory / "runner.py").encode()
         return lambda words: runner in words and words[-1] == name.encode()
 
     def kill_qemu(self, vm: str) -> None:
@@ -271,11 +271,11 @@ class RealLibvirts(Libvirts):
 def _pids(is_wanted: Callable[[list[bytes]], bool]) -> list[int]:
     """Return the processes with these arguments."""
     found: list[int] = []
-    for folder in Path("/proc").glob("[0-9]*"):
+    for directory in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            command = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            if is_wanted(command) and str(os.getpid()) != folder.name:
-                found.append(int(folder.name))
+            command = (directory / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            if is_wanted(command) and str(os.getpid()) != directory.name:
+                found.append(int(directory.name))
     return found
 
 

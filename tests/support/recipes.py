@@ -52,11 +52,11 @@ def integration_settings(word: str, **changed: str | bool) -> str:
     return text
 
 
-def recipe(heading: str, folder: Path) -> Policy:
+def recipe(heading: str, directory: Path) -> Policy:
     """Return what the recipe below a heading of either page makes."""
     pages = (RULES_PAGE, DECISIONS_PAGE)
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     section = text.partition(f"# {heading}\n")[2]
-    file = folder / "agent.toml"
+    file = directory / "agent.toml"
     file.write_text(settings_text(toml_blocks(section)[0]))
     return load_settings(file=str(file), environ={}, flags={}).policy

@@ -84,9 +84,9 @@ class Host(Machine):
 class Site:
     """A service, and hosts that reach it through a bridge."""
 
-    def __init__(self, folder: Path, hosts: int, certificate: Certificate) -> None:
+    def __init__(self, directory: Path, hosts: int, certificate: Certificate) -> None:
         prefix = f"fwr{os.getpid() % 10_000}"
-        self.folder = folder
+        self.directory = directory
         self.control = Machine(f"{prefix}c")
         self.hosts = {
             f"h{number}": Host(f"{prefix}h{number}") for number in range(1, hosts + 1)
@@ -122,13 +122,13 @@ class Site:
 
     def serve(self, fleet: str, **settings: str) -> None:
         """Start the service, or start it again."""
-        folder = self.folder / "service"
-        folder.mkdir(exist_ok=True)
-        tokens = folder / "tokens"
+        directory = self.directory / "service"
+        directory.mkdir(exist_ok=True)
+        tokens = directory / "tokens"
         tokens.write_text(f"test: {OPERATOR}\n", encoding="ascii")
         tokens.chmod(0o600)
         self.service = Serving(
-            folder,
+            directory,
             fleet,
             space=self.control.name,
             admin_listen=f"{CONTROL}:8200",
@@ -142,7 +142,7 @@ class Site:
         """Start the relay of a host; with `at`, that of a thief on another one."""
         host = self.hosts[at or name]
         relay = Relaying(
-            self.folder / (f"{name}-at-{at}" if at else name),
+            self.directory / (f"{name}-at-{at}" if at else name),
             f"https://{CONTROL}:8200",
             token or self.token(name)["token"],
             space=host.name,

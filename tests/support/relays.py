@@ -21,7 +21,7 @@ class Relaying:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         url: str,
         token: str,
         *,
@@ -30,23 +30,23 @@ class Relaying:
         space: str = "",
         **settings: str,
     ) -> None:
-        """Start it in `folder`, which keeps its file, by the command `under`.
+        """Start it in `directory`, which keeps its file, by the command `under`.
 
         A forked one can be in a network namespace, `space`.
         """
-        folder.mkdir(exist_ok=True)
-        (folder / "relay-token").write_text(token, encoding="ascii")
+        directory.mkdir(exist_ok=True)
+        (directory / "relay-token").write_text(token, encoding="ascii")
         flags = {"url": url, "listen": "127.0.0.1:0", "log_format": "text", **settings}
         arguments = [
             f"--{name.replace('_', '-')}={text}" for name, text in flags.items()
         ]
-        self._log = folder / "relay-log"
+        self._log = directory / "relay-log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
         arguments = ["relay", *arguments]
         self.process = (
-            started(arguments, cwd=folder, log=self._log, under=under, space=space)
+            started(arguments, cwd=directory, log=self._log, under=under, space=space)
             if is_forked
-            else loaded(arguments, cwd=folder, log=self._log, under=under)
+            else loaded(arguments, cwd=directory, log=self._log, under=under)
         )
         match = eventually(
             lambda: _AT.search(self.log()),

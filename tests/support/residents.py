@@ -43,7 +43,7 @@ name = "note"
 kind = "exec"
 prepare = ["/bin/sh", "-c", '{_NOTE}']
 recover = ["/bin/sh", "-c", '{_NOTE}']
-directory = "FOLDER"
+directory = "DIRECTORY"
 
 [[rule]]
 handlers = ["note"]
@@ -62,13 +62,13 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings_of(
-    folder: Path, endpoint: str, text: str = TOML, *, timeout: Micros = TIMEOUT
+    directory: Path, endpoint: str, text: str = TOML, *, timeout: Micros = TIMEOUT
 ) -> Settings:
     """Return the settings of a file with shorter times."""
-    folder.mkdir(exist_ok=True)
-    head = f'endpoint = "{endpoint}"\nstate = "{folder}/agent.db"\nlisten = ""\n'
-    file = folder / "agent.toml"
-    whole = f"{head}{text}{SOON}".replace("FOLDER", str(folder))
+    directory.mkdir(exist_ok=True)
+    head = f'endpoint = "{endpoint}"\nstate = "{directory}/agent.db"\nlisten = ""\n'
+    file = directory / "agent.toml"
+    whole = f"{head}{text}{SOON}".replace("DIRECTORY", str(directory))
     file.write_text(whole, encoding="utf-8")
     settings = load_settings(file=str(file), environ={}, flags={})
     watch = replace(settings.watch, poll=POLL, timeout=timeout, first_timeout=timeout)
@@ -81,11 +81,11 @@ class Resident:
     def __init__(
         self,
         settings: Settings,
-        folder: Path,
+        directory: Path,
         *,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder = folder
+        self.directory = directory
         self.parts = Parts(
             settings,
             environ={"PATH": "/usr/bin:/bin", **(environ or {})},
@@ -153,13 +153,13 @@ class Resident:
 
     def did(self) -> list[str]:
         """Return the lines of the handler: phase and event."""
-        file = self.folder / "did"
+        file = self.directory / "did"
         return file.read_text().splitlines() if file.exists() else []
 
 
 @contextlib.contextmanager
 def resident(
-    folder: Path,
+    directory: Path,
     endpoint: str,
     text: str = TOML,
     *,
@@ -167,8 +167,8 @@ def resident(
     timeout: Micros = TIMEOUT,
 ) -> Generator[Resident]:
     """Have an agent for as long as the block takes."""
-    settings = settings_of(folder, endpoint, text, timeout=timeout)
-    agent = Resident(settings, folder, environ=environ)
+    settings = settings_of(directory, endpoint, text, timeout=timeout)
+    agent = Resident(settings, directory, environ=environ)
     try:
         yield agent
     finally:

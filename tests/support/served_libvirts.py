@@ -29,7 +29,9 @@ ENDED = frozenset({"Done", "Failed", "Cancelled"})
 class World:
     """A service for the hosts."""
 
-    def __init__(self, folder: Path, libvirts: RealLibvirts, **settings: str) -> None:
+    def __init__(
+        self, directory: Path, libvirts: RealLibvirts, **settings: str
+    ) -> None:
         usual = {
             "driver_kind": "libvirt",
             "driver_libvirt_python": libvirts.python,
@@ -43,13 +45,13 @@ class World:
             "driver_sighting_confirm": "1s",
             "timing_recovery": "200ms",
         }
-        self._folder, self._settings = folder, {**usual, **settings}
+        self._directory, self._settings = directory, {**usual, **settings}
         self.begin()
         self.service.document("web_0")
 
     def begin(self) -> None:
         """Start the service, at first or again."""
-        self.service = Serving(self._folder, FLEET, **self._settings).wait_ready()
+        self.service = Serving(self._directory, FLEET, **self._settings).wait_ready()
 
     def order(self, verb: str, **body: Any) -> str:
         """Request work; return the name of its operation."""

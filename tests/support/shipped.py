@@ -61,9 +61,9 @@ Command = Callable[[str, Path, str], list[str]]
 scenario."""
 
 
-def _agent(endpoint: str, folder: Path, scenario: str) -> list[str]:
+def _agent(endpoint: str, directory: Path, scenario: str) -> list[str]:
     text = ONE_FOR_ALL if scenario in NAMES_SEVERAL else HANDLER
-    (folder / "agent.toml").write_text(text, encoding="utf-8")
+    (directory / "agent.toml").write_text(text, encoding="utf-8")
     program = [sys.executable, "-m", "forewarn", "agent", "--config", "agent.toml"]
     return [*program, "--endpoint", endpoint, "--state", "agent.db", "--listen", ""]
 
@@ -94,11 +94,11 @@ class Played(NamedTuple):
     """The output of the simulator, and then the output of each client."""
 
 
-def play(scenario: str, command: Command, folder: Path) -> Played:
+def play(scenario: str, command: Command, directory: Path) -> Played:
     """Play a scenario, at its own speed, to a client in each VM that is served."""
-    folder.mkdir()
-    said = folder / "simulator.log"
-    simulator = started(["simulate", scenario, *ANYWHERE], cwd=folder, log=said)
+    directory.mkdir()
+    said = directory / "simulator.log"
+    simulator = started(["simulate", scenario, *ANYWHERE], cwd=directory, log=said)
     clients: list[Program] = []
     try:
         log = eventually(
@@ -109,7 +109,7 @@ def play(scenario: str, command: Command, folder: Path) -> Played:
         for vm, endpoint in re.findall(r"serving +(\S+) at (http://\S+)", log):
             if vm == "operators":
                 continue
-            place = folder / vm
+            place = directory / vm
             place.mkdir()
             clients.append(_start(command(endpoint, place, scenario), place / "log"))
         status = simulator.wait(LONGEST_SECONDS)
@@ -117,7 +117,7 @@ def play(scenario: str, command: Command, folder: Path) -> Played:
         for each in (simulator, *clients):
             each.kill()
             each.wait()
-    logs = [said, *sorted(folder.glob("*/log"))]
+    logs = [said, *sorted(directory.glob("*/log"))]
     return Played(status, "\n".join(each.read_text(encoding="utf-8") for each in logs))
 
 
@@ -132,7 +132,7 @@ def _start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def judge(scenario: str, folder: Path) -> None:
+def judge(scenario: str, directory: Path) -> None:
     """Play a scenario to each shipped client, and to one that sleeps, at the same time.
 
     Each shipped one must pass, and the sleeping one must fail, for what it did not do.
@@ -140,7 +140,7 @@ def judge(scenario: str, folder: Path) -> None:
     clients = {**SHIPPED, **SLEEPING}
     with ThreadPoolExecutor(len(clients)) as pool:
         running = {
-            name: pool.submit(play, scenario, command, folder / name)
+            name: pool.submit(play, scenario, command, directory / name)
             for name, command in clients.items()
         }
         played = {name: each.result() for name, each in running.items()}

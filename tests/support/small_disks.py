@@ -11,20 +11,20 @@ from tests.support.namespaces import run
 class SmallDisk:
     """A tmpfs. Only root can mount one: see `no_disk`."""
 
-    def __init__(self, folder: Path, mebibytes: int) -> None:
-        """Make nothing; `folder` is where it will be."""
-        self.folder, self._mebibytes = folder, mebibytes
-        self._filler = folder / "filler"
+    def __init__(self, directory: Path, mebibytes: int) -> None:
+        """Make nothing; `directory` is where it will be."""
+        self.directory, self._mebibytes = directory, mebibytes
+        self._filler = directory / "filler"
 
     def begin(self) -> None:
         """Mount it."""
-        self.folder.mkdir()
+        self.directory.mkdir()
         size = f"size={self._mebibytes}m,mode=755"
-        run("mount", "-t", "tmpfs", "-o", size, "tmpfs", str(self.folder))
+        run("mount", "-t", "tmpfs", "-o", size, "tmpfs", str(self.directory))
 
     def fill(self) -> None:
         """Leave no room on it."""
-        block = bytes(os.statvfs(self.folder).f_bsize)
+        block = bytes(os.statvfs(self.directory).f_bsize)
         with suppress(OSError), self._filler.open("ab", buffering=0) as file:
             while True:
                 file.write(block)
@@ -35,7 +35,7 @@ class SmallDisk:
 
     def end(self) -> None:
         """Unmount it."""
-        subprocess.run(["umount", "-l", str(self.folder)], check=False)
+        subprocess.run(["umount", "-l", str(self.directory)], check=False)
 
 
 def no_disk(place: Path) -> str:
@@ -49,5 +49,5 @@ def no_disk(place: Path) -> str:
         return str(error)
     finally:
         disk.end()
-        disk.folder.rmdir()
+        disk.directory.rmdir()
     return ""

@@ -20,10 +20,10 @@ FROM_INDEX = ROOT / ".build" / "real" / "bin"
 def _places() -> list[str]:
     """Return where programs are; an ordinary user does not look everywhere."""
     roots = (Path("/"), TOOLS)
-    folders = ("usr/local/sbin", "usr/bin", "usr/sbin", "bin", "sbin")
+    directories = ("usr/local/sbin", "usr/bin", "usr/sbin", "bin", "sbin")
     return [
         *os.get_exec_path(),
-        *(str(root / folder) for root in roots for folder in folders),
+        *(str(root / directory) for root in roots for directory in directories),
         *(str(e) for root in roots for e in root.glob("usr/lib/postgresql/*/bin")),
     ]
 

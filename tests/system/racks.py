@@ -77,16 +77,16 @@ class Racks:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         hosts: int,
         *,
         timeouts: Mapping[str, str] | None = None,
         verify_within: str = "5m",
     ) -> None:
         """Prepare the programs of `hosts` hosts; `timeouts` has those of some steps."""
-        self.folder = folder
+        self.directory = directory
         self.hosts = tuple(f"h{number}" for number in range(hosts))
-        self.room = folder / "room"
+        self.room = directory / "room"
         self.room.mkdir()
         self.services: list[Serving] = []
         (self.room / "program").write_text(PROGRAM)
@@ -94,7 +94,7 @@ class Racks:
         for number in range(1, hosts):
             (self.room / f"vm.vm_{number}").write_text(f"h{number}\n")
         settings = self._settings(timeouts or {}, verify_within)
-        (folder / "forewarn.toml").write_text(settings)
+        (directory / "forewarn.toml").write_text(settings)
         self._fleet = '[[tenant]]\nname = "shop"\n[[host]]\nname = "h0"\n' + "".join(
             f'[[host]]\nname = "h{number}"\n'
             f'[[scope]]\nname = "s{number}"\ntenant = "shop"\nkind = "availability-set"\n'
@@ -141,7 +141,7 @@ class Racks:
 
         `under` is the command that starts it, if there is one.
         """
-        self.services.append(Serving(self.folder, self._fleet, under=under))
+        self.services.append(Serving(self.directory, self._fleet, under=under))
         return self.services[-1].wait_ready()
 
     def end(self) -> None:
@@ -212,7 +212,7 @@ class Racks:
 
     def stored(self) -> Mirror:
         """Return the content of the store; fail if it is damaged."""
-        file = self.folder / "forewarn.db"
+        file = self.directory / "forewarn.db"
         problems = check(file)
         assert problems == [], problems
         mirror = Mirror()

@@ -1,7 +1,7 @@
 """Two replicas of `forewarn serve` on one PostgreSQL, their clients, and the shocks to
 them.
 
-Each replica has a folder and a driver of its own, as on two machines. The programs of the
+Each replica has a directory and a driver of its own, as on two machines. The programs of the
 drivers write one journal, and marks, as hypervisors do. They are not killed.
 """
 
@@ -96,7 +96,7 @@ class Place:
     """The addresses of a replica, which stay the same at each start."""
 
     name: str
-    folder: Path
+    directory: Path
     metadata: str
     admin: str
 
@@ -104,15 +104,15 @@ class Place:
 class Pair:
     """Two replicas, their clients, and a reader that is another program."""
 
-    def __init__(self, url: str, folder: Path, seed: int, **settings: str) -> None:
+    def __init__(self, url: str, directory: Path, seed: int, **settings: str) -> None:
         """Start nothing."""
-        self.url, self.folder, self.settings = url, folder, settings
+        self.url, self.directory, self.settings = url, directory, settings
         self.own: dict[str, dict[str, str]] = {}
         """Settings of one replica."""
         self.space = ""
         """The network namespace of the replicas."""
-        folder.mkdir(exist_ok=True)
-        self.program = folder / "program"
+        directory.mkdir(exist_ok=True)
+        self.program = directory / "program"
         for end, text in (("", PROGRAM), (".read", MARKS), (".probe", PROBE)):
             Path(f"{self.program}{end}").write_text(text)
         Path(f"{self.program}.marks").mkdir()
@@ -130,7 +130,7 @@ class Pair:
     def _place(self, name: str) -> Place:
         return Place(
             name=name,
-            folder=self.folder / name,
+            directory=self.directory / name,
             metadata=f"127.0.0.1:{free_port()}",
             admin=f"127.0.0.1:{free_port()}",
         )
@@ -143,11 +143,11 @@ class Pair:
         command = ["/bin/sh", program, name, "{vm}", "{operation}", "{generation}"]
         read = ["/bin/sh", f"{program}.read", program]
         probe = ["/bin/sh", f"{program}.probe", *command[1:2], *command[3:]]
-        place.folder.mkdir(exist_ok=True)
-        offset = place.folder / "offset"
+        place.directory.mkdir(exist_ok=True)
+        offset = place.directory / "offset"
         under = [sys.executable, stepped_clock.__file__, str(offset)]
         service = Serving(
-            place.folder,
+            place.directory,
             fleet(0),
             under if offset.exists() else (),
             self.space,
@@ -255,7 +255,7 @@ class Pair:
 
     def set_clock(self, name: str, seconds: float) -> None:
         """Set the wall clock of a replica's machine; before the first start, to 0."""
-        file = self.places[name].folder / "offset"
+        file = self.places[name].directory / "offset"
         file.parent.mkdir(exist_ok=True)
         file.with_suffix(".new").write_text(str(seconds), encoding="ascii")
         file.with_suffix(".new").replace(file)

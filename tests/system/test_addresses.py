@@ -122,8 +122,8 @@ class Namespace(Space):
 class World:
     """A host and what is connected to it."""
 
-    def __init__(self, folder: Path, prefix: str) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, prefix: str) -> None:
+        self.directory = directory
         self._prefix = prefix
         self._spaces: list[Namespace] = []
         self._service: subprocess.Popen[bytes] | None = None
@@ -168,12 +168,12 @@ class World:
         return space
 
     def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text, encoding="utf-8")
+        (self.directory / name).write_text(text, encoding="utf-8")
 
     def forewarn(self, *words: str) -> str:
         """Run a command of the address kit on the host."""
         return self.host.run(
-            sys.executable, "-m", "forewarn", "addresses", *words, cwd=self.folder
+            sys.executable, "-m", "forewarn", "addresses", *words, cwd=self.directory
         )
 
     def guests(self) -> dict[str, dict[str, Any]]:
@@ -188,7 +188,7 @@ class World:
 
     def serve(self, listen: str = "") -> None:
         """Start the service; return when it is ready."""
-        log = self.folder / "log"
+        log = self.directory / "log"
         with log.open("wb") as output:
             self._service = subprocess.Popen(
                 self.host.words(
@@ -201,7 +201,7 @@ class World:
                     "--admin-listen=127.0.0.1:0",
                     f"--metadata-listen={listen}",
                 ),
-                cwd=self.folder,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -44,7 +44,7 @@ name = "drain"
 kind = "exec"
 prepare = ["/bin/sh", "-c", "echo no; exit 1"]
 recover = ["/bin/sh", "-c", "echo recover >>did"]
-directory = "FOLDER"
+directory = "DIRECTORY"
 """
 
 
@@ -59,7 +59,7 @@ def place(
 
 @pytest.fixture
 def agent(place: Ground) -> Iterator[Resident]:
-    with resident(place.folder / "a", place.world.url("web_1")) as agent:
+    with resident(place.directory / "a", place.world.url("web_1")) as agent:
         yield agent.wait_ready()
 
 
@@ -84,7 +84,7 @@ def event(place: Ground, *vms: str, kind: str = "Reboot", notice: str = "1h") ->
 
 @pytest.mark.clause("8.4")
 def test_failed_drain_prevents_the_approval(place: Ground) -> None:
-    with resident(place.folder / "a", place.world.url("web_1"), FAILING) as agent:
+    with resident(place.directory / "a", place.world.url("web_1"), FAILING) as agent:
         event_id = event(place)
         agent.wait_stage(event_id, Stage.WITHHELD)
         polls(place, "web_1", 10)
@@ -92,7 +92,9 @@ def test_failed_drain_prevents_the_approval(place: Ground) -> None:
 
 
 def test_rule_without_handlers_does_not_crash_the_agent(place: Ground) -> None:
-    with resident(place.folder / "a", place.world.url("web_1"), NO_HANDLERS) as agent:
+    with resident(
+        place.directory / "a", place.world.url("web_1"), NO_HANDLERS
+    ) as agent:
         reboot = event(place)
         freeze = event(place, kind="Freeze")
         agent.wait_stage(freeze, Stage.FINISHED)
@@ -141,7 +143,7 @@ def test_freeze_is_not_approved_with_a_reboot(place: Ground) -> None:
     text = rules.replace(
         'handlers = ["note"]', 'type = ["Reboot"]\nhandlers = ["note"]'
     )
-    with resident(place.folder / "a", place.world.url("web_1"), text) as agent:
+    with resident(place.directory / "a", place.world.url("web_1"), text) as agent:
         freeze = event(place, kind="Freeze")
         reboot = event(place)
         agent.wait_stage(reboot, Stage.FINISHED)
@@ -162,7 +164,7 @@ def test_approval_response_that_is_not_json_is_tolerated(
 
 def test_a_dry_run_sends_no_approval(place: Ground) -> None:
     text = "dry_run = true\n" + TOML
-    with resident(place.folder / "a", place.world.url("web_1"), text) as agent:
+    with resident(place.directory / "a", place.world.url("web_1"), text) as agent:
         event_id = event(place)
         agent.wait_task(event_id, lambda task: task.consent is Consent.GIVEN)
         polls(place, "web_1", 5)
@@ -171,7 +173,7 @@ def test_a_dry_run_sends_no_approval(place: Ground) -> None:
 
 
 def test_event_without_handlers_is_approved_automatically(place: Ground) -> None:
-    with resident(place.folder / "a", place.world.url("web_1"), NO_HANDLERS):
+    with resident(place.directory / "a", place.world.url("web_1"), NO_HANDLERS):
         freeze = event(place, kind="Freeze")
         place.wait_approved(freeze, "web_1")
 
@@ -200,7 +202,7 @@ def test_event_of_another_vm_is_ignored(
 
 @pytest.mark.clause("8.3")
 def test_vm_name_that_is_a_prefix_does_not_match(place: Ground) -> None:
-    with resident(place.folder / "a", place.world.url("web_10")) as agent:
+    with resident(place.directory / "a", place.world.url("web_10")) as agent:
         event_id = event(place, "web_1", notice="1s")
         agent.wait_stage(event_id, Stage.FINISHED)
         assert agent.did() == []
@@ -209,14 +211,14 @@ def test_vm_name_that_is_a_prefix_does_not_match(place: Ground) -> None:
 @pytest.mark.clause("8.3")
 def test_computer_name_of_a_scale_set_is_base_36(place: Ground) -> None:
     text = 'name = "pool00000i"\nscale_set_names = true\n' + TOML
-    with resident(place.folder / "a", place.world.url("pool_18"), text) as agent:
+    with resident(place.directory / "a", place.world.url("pool_18"), text) as agent:
         event_id = event(place, "pool_18")
         agent.wait_stage(event_id, Stage.FINISHED)
         assert place.approvals(event_id) == ["pool_18"]
 
 
 def test_vm_name_without_a_number_is_accepted(place: Ground) -> None:
-    with resident(place.folder / "a", place.world.url("plain")) as agent:
+    with resident(place.directory / "a", place.world.url("plain")) as agent:
         event_id = event(place, "plain")
         agent.wait_stage(event_id, Stage.FINISHED)
         assert place.approvals(event_id) == ["plain"]
@@ -225,14 +227,14 @@ def test_vm_name_without_a_number_is_accepted(place: Ground) -> None:
 def test_all_recoveries_run_if_several_events_end_at_once(place: Ground) -> None:
     note = 'echo "$FOREWARN_PHASE $FOREWARN_HANDLER" >>did'
     handlers = "".join(
-        f'[[handler]]\nname = "h{number}"\nkind = "exec"\ndirectory = "FOLDER"\n'
+        f'[[handler]]\nname = "h{number}"\nkind = "exec"\ndirectory = "DIRECTORY"\n'
         f'prepare = ["/bin/sh", "-c", \'{note}\']\n'
         f'recover = ["/bin/sh", "-c", \'{note}\']\n'
         f'[[rule]]\ndescription = "d{number}"\nhandlers = ["h{number}"]\n'
         'approve = "never"\n'
         for number in range(4)
     )
-    with resident(place.folder / "a", place.world.url("web_1"), handlers) as agent:
+    with resident(place.directory / "a", place.world.url("web_1"), handlers) as agent:
         events = [
             place.event("Reboot", ["web_1"], description=f"d{number}")
             for number in range(4)
@@ -253,7 +255,7 @@ def test_all_recoveries_run_if_several_events_end_at_once(place: Ground) -> None
 @pytest.mark.clause("8.6")
 def test_agent_that_is_not_the_leader_does_not_approve(place: Ground) -> None:
     text = TOML + 'approver = "leader"\ntakeover = "1h"\n'
-    with resident(place.folder / "a", place.world.url("web_10"), text) as agent:
+    with resident(place.directory / "a", place.world.url("web_10"), text) as agent:
         event_id = event(place, "web_1", "web_10")
         agent.wait_stage(event_id, Stage.PREPARED)
         polls(place, "web_10", 5)
@@ -264,8 +266,8 @@ def test_agent_that_is_not_the_leader_does_not_approve(place: Ground) -> None:
 def test_two_vms_of_one_event_do_not_wait_for_each_other(place: Ground) -> None:
     text = TOML + 'approver = "leader"\ntakeover = "1h"\n'
     with (
-        resident(place.folder / "a", place.world.url("web_1"), text) as first,
-        resident(place.folder / "b", place.world.url("web_10"), text) as second,
+        resident(place.directory / "a", place.world.url("web_1"), text) as first,
+        resident(place.directory / "b", place.world.url("web_10"), text) as second,
     ):
         first.wait_ready()
         second.wait_ready()

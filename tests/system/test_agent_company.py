@@ -47,7 +47,7 @@ class Company:
     ) -> None:
         self.place = place
         ports = {vm: free_port() for vm in VMS}
-        token = place.folder / "token"
+        token = place.directory / "token"
         token.write_text("s3cret\n")
         urls = ", ".join(
             f'{vm} = "http://127.0.0.1:{port}"' for vm, port in ports.items()
@@ -168,7 +168,7 @@ def test_caller_without_a_valid_token_gets_no_status(place: Ground) -> None:
     company.agents["web_2"].hold("drain.prepare")
     event = company.reboot()
     company.agents["web_1"].wait_stage(event, Stage.PREPARED)
-    text = (company.agents["web_1"].folder / "agent.toml").read_text()
+    text = (company.agents["web_1"].directory / "agent.toml").read_text()
     listen = text.partition('[peers]\nlisten = "')[2].partition('"')[0]
     where = f"http://{listen}/v1/events/{event}"
     status, body = place.world.ask(where, token="s3cret")

@@ -41,15 +41,15 @@ def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
 class Reader:
     """A reader of the page, with a directory instead of `/etc/forewarn`."""
 
-    def __init__(self, folder: Path, endpoint: str, settings: str) -> None:
-        self.folder = folder
-        shutil.copytree(EXAMPLES / "handlers", folder / "handlers")
-        text = settings.replace("/etc/forewarn", str(folder))
-        (folder / "agent.toml").write_text(text)
-        self.pool = folder / "run" / "ready"
+    def __init__(self, directory: Path, endpoint: str, settings: str) -> None:
+        self.directory = directory
+        shutil.copytree(EXAMPLES / "handlers", directory / "handlers")
+        text = settings.replace("/etc/forewarn", str(directory))
+        (directory / "agent.toml").write_text(text)
+        self.pool = directory / "run" / "ready"
         self.pool.parent.mkdir()
         self.pool.touch()
-        self.saved = folder / "job" / "checkpoint.json"
+        self.saved = directory / "job" / "checkpoint.json"
         listen = f"127.0.0.1:{free_port()}"
         self.words = [
             *("--config", "agent.toml", "--endpoint", endpoint),
@@ -64,7 +64,7 @@ class Reader:
     def forewarn(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "forewarn", "agent", *words, *self.words],
-            cwd=self.folder,
+            cwd=self.directory,
             env=self.environ,
             capture_output=True,
             text=True,
@@ -73,10 +73,10 @@ class Reader:
         )
 
     def started(self) -> "subprocess.Popen[bytes]":
-        with (self.folder / "log").open("wb") as log:
+        with (self.directory / "log").open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "forewarn", "agent", *self.words],
-                cwd=self.folder,
+                cwd=self.directory,
                 env=self.environ,
                 stdout=log,
                 stderr=log,
@@ -93,10 +93,10 @@ class Reader:
 @pytest.mark.clause("8.2", "8.5")
 def test_example_works_from_check_to_recovery(place: Ground, tmp_path: Path) -> None:
     """Check, run, an event, and the status after each."""
-    folder = tmp_path / "etc"
-    folder.mkdir()
+    directory = tmp_path / "etc"
+    directory.mkdir()
     settings = (EXAMPLES / "agent.toml").read_text()
-    reader = Reader(folder, place.world.url("web_0"), settings)
+    reader = Reader(directory, place.world.url("web_0"), settings)
     checked = reader.forewarn("check")
     assert checked.returncode == 0, checked.stdout
     assert "ok   handler checkpoint: no problem found" in checked.stdout
@@ -153,14 +153,14 @@ def test_documented_webhook_request_is_sent(place: Ground, tmp_path: Path) -> No
     text = HANDLERS_PAGE.read_text(encoding="utf-8")
     section = text.partition("## A request")[2]
     shown = toml_blocks(section)[0]
-    folder = tmp_path / "etc"
-    folder.mkdir()
-    (folder / "balancer.key").write_text("s3cret\n")
-    (folder / "balancer.key").chmod(0o600)
+    directory = tmp_path / "etc"
+    directory.mkdir()
+    (directory / "balancer.key").write_text("s3cret\n")
+    (directory / "balancer.key").chmod(0o600)
     with receiving() as balancer:
         balancer.script = [503, 200]
         settings = shown.replace("https://lb.example.com", balancer.url)
-        reader = Reader(folder, place.world.url("web_0"), settings)
+        reader = Reader(directory, place.world.url("web_0"), settings)
         checked = reader.forewarn("check")
         assert checked.returncode == 0, checked.stdout
         agent = reader.started()
@@ -172,7 +172,7 @@ def test_documented_webhook_request_is_sent(place: Ground, tmp_path: Path) -> No
         finally:
             agent.terminate()
             agent.wait(PATIENCE_SECONDS)
-        assert "s3cret" not in (folder / "log").read_text()
+        assert "s3cret" not in (directory / "log").read_text()
     assert [request.target for request in balancer.came] == [
         *["/api/members/web_0/drain"] * 2,
         "/api/members/web_0/enable",

@@ -39,7 +39,7 @@ def place(
 
 @pytest.fixture
 def agent(place: Ground) -> Iterator[Resident]:
-    with resident(place.folder / VM, place.world.url(VM)) as agent:
+    with resident(place.directory / VM, place.world.url(VM)) as agent:
         yield agent.wait_ready()
 
 
@@ -47,7 +47,7 @@ def agent(place: Ground) -> Iterator[Resident]:
 def impatient(place: Ground) -> Iterator[Resident]:
     """Give an agent that soon gives up a request, for faults that take time."""
     url = place.world.url(VM)
-    with resident(place.folder / VM, url, timeout=500 * MILLISECOND) as agent:
+    with resident(place.directory / VM, url, timeout=500 * MILLISECOND) as agent:
         yield agent.wait_ready()
 
 
@@ -266,7 +266,7 @@ def test_proxy_of_the_environment_is_not_used(
     proxies: dict[str, str] = dict.fromkeys(names, "http://127.0.0.1:9")
     for name, value in proxies.items():
         monkeypatch.setenv(name, value)
-    with resident(place.folder / VM, place.world.url(VM), environ=proxies) as agent:
+    with resident(place.directory / VM, place.world.url(VM), environ=proxies) as agent:
         event = place.event()
         lives_on(place, agent.wait_ready(), event)
 
@@ -327,7 +327,7 @@ def test_new_event_that_has_started_is_handled_urgently(
 def test_agent_waits_for_its_name_and_then_acts(place: Ground, fault: str) -> None:
     """The agent must know its name before it handles an event."""
     place.faults(f"{fault} on instance")
-    with resident(place.folder / VM, place.world.url(VM)) as agent:
+    with resident(place.directory / VM, place.world.url(VM)) as agent:
         event = place.event()
         agent.wait_task(event, lambda task: not task.mine)
         suffer_on(place, 3)
@@ -346,10 +346,10 @@ def suffer_on(place: Ground, requests: int) -> None:
 def test_stored_name_is_used_while_the_instance_endpoint_fails(
     place: Ground,
 ) -> None:
-    with resident(place.folder / VM, place.world.url(VM)) as agent:
+    with resident(place.directory / VM, place.world.url(VM)) as agent:
         agent.wait_ready()
     place.faults("404 on instance")
-    with resident(place.folder / VM, place.world.url(VM)) as agent:
+    with resident(place.directory / VM, place.world.url(VM)) as agent:
         lives_on(place, agent, place.event())
 
 
@@ -358,7 +358,7 @@ def test_configured_name_avoids_the_instance_endpoint(
     place: Ground,
 ) -> None:
     text = f'name = "{VM}"\n{TOML}'
-    with resident(place.folder / VM, place.world.url(VM), text) as agent:
+    with resident(place.directory / VM, place.world.url(VM), text) as agent:
         lives_on(place, agent, place.event())
     paths = place.world.call(
         lambda sim: {exchange.request.path for exchange in sim.stage.journal.find()}

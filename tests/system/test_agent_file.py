@@ -27,7 +27,7 @@ HEAVY = (
 """Modules that would take a twentieth of the agent's memory each, or more."""
 
 ALONE = ("-I", "-S")
-"""Nothing of the folder, of the environment or of what is installed may help it."""
+"""Nothing of the directory, of the environment or of what is installed may help it."""
 
 
 @pytest.fixture(scope="module")

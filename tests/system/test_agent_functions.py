@@ -29,7 +29,7 @@ def worker(
     recover: tuple[str, ...] = (),
     check: tuple[str, ...] = (),
 ) -> Worker:
-    (bench.folder / "mine.py").write_text(
+    (bench.directory / "mine.py").write_text(
         "import os\n"
         "def good(event):\n"
         "    print(os.environ['FOREWARN_PHASE'], event['EventType'])\n"
@@ -67,7 +67,7 @@ def worker(
         name="h",
         kind="python",
         prepare=(entry,),
-        directory=str(bench.folder),
+        directory=str(bench.directory),
         recover=recover,
         check=check,
     )

@@ -261,7 +261,7 @@ def test_settings_are_reloaded_while_an_approval_is_delayed(
     agent = place.agent(settings=alerts.table + DRAIN).wait_ready()
     event = place.event()
     wait_held(agent, alerts)
-    file = agent.folder / "agent.toml"
+    file = agent.directory / "agent.toml"
     file.write_text(
         file.read_text().replace("[gate]\n", '[gate]\nignore = ["Disk*"]\n')
     )
@@ -272,7 +272,7 @@ def test_settings_are_reloaded_while_an_approval_is_delayed(
 
 def test_secret_is_shown_only_to_the_server(place: Ground, alerts: FakeAlerts) -> None:
     alerts.token = "s3cret-of-alerts"
-    token = place.folder / "token"
+    token = place.directory / "token"
     token.write_text("wrong-s3cret\n")
     token.chmod(0o600)
     table = f'{alerts.table}token_file = "{token}"\n'
@@ -371,7 +371,7 @@ def test_peers_are_still_polled_while_lock_and_gate_delay(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     """Both approve only when each is prepared, no alert fires and the lock is had."""
-    token = place.folder / "token"
+    token = place.directory / "token"
     token.write_text("s3cret\n")
     ports = {vm: free_port() for vm in VMS}
     urls = ", ".join(f'{vm} = "http://127.0.0.1:{port}"' for vm, port in ports.items())

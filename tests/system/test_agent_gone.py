@@ -230,7 +230,7 @@ def test_agent_with_a_lost_journal_ignores_old_runs(
     metadata.show(event())
     eventually(metadata.approved, bool)
     agent.kill()
-    for file in agent.folder.glob("agent.db*"):
+    for file in agent.directory.glob("agent.db*"):
         if file.is_file():
             file.unlink()
     agent.again()
@@ -243,7 +243,7 @@ def test_reload_with_another_journal_is_refused_while_tasks_are_pending(
 ) -> None:
     """An event would be prepared for twice, and its recovery be forgotten."""
     prepared_and_started(metadata, agent)
-    file = agent.folder / "agent.toml"
+    file = agent.directory / "agent.toml"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace('"agent.db"', '"other.db"'), encoding="utf-8")
     os.kill(agent.process.pid, signal.SIGHUP)
@@ -251,7 +251,7 @@ def test_reload_with_another_journal_is_refused_while_tasks_are_pending(
     assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
     [problem] = agent.status()["problems"]
     assert "Reload when no work is in progress." in problem
-    assert not (agent.folder / "other.db").exists()
+    assert not (agent.directory / "other.db").exists()
     metadata.show()
     agent.wait_stage("E1", Stage.FINISHED)
     os.kill(agent.process.pid, signal.SIGHUP)
@@ -265,7 +265,7 @@ def test_event_is_kept_if_the_vm_name_setting_changes(
 ) -> None:
     prepared_and_started(metadata, agent)
     assert agent.terminate() == 0
-    file = agent.folder / "agent.toml"
+    file = agent.directory / "agent.toml"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace(f'name = "{VM}"', 'name = "db_5"'), encoding="utf-8")
     before = metadata.asked()

@@ -125,7 +125,7 @@ def its_time_is_up_once(
 def test_program_that_times_out_has_failed_despite_exit_0(bench: Bench) -> None:
     bench.add(
         "trap 'echo tidied; exit 0' TERM\n"
-        f"echo $$ >{bench.folder}/self\n"
+        f"echo $$ >{bench.directory}/self\n"
         "while :; do sleep 0.02; done"
     )
     its_time_is_up_once(bench, "self")
@@ -159,8 +159,8 @@ def test_program_with_a_shortened_deadline_times_out(
 def test_program_that_does_not_end_is_killed_with_its_group(bench: Bench) -> None:
     bench.add(
         "trap '' TERM\n"
-        f"(trap '' TERM; sleep 60) & echo $! >{bench.folder}/child\n"
-        f"echo $$ >{bench.folder}/self\n"
+        f"(trap '' TERM; sleep 60) & echo $! >{bench.directory}/child\n"
+        f"echo $$ >{bench.directory}/self\n"
         "wait"
     )
     its_time_is_up_once(bench, "self", grace=0.3)
@@ -174,8 +174,8 @@ def test_program_that_does_not_end_is_killed_with_its_group(bench: Bench) -> Non
 
 def test_children_of_a_stopped_program_are_killed(bench: Bench) -> None:
     bench.add(
-        f"(trap '' TERM; sleep 60) & echo $! >{bench.folder}/child\n"
-        f"echo $$ >{bench.folder}/self; wait"
+        f"(trap '' TERM; sleep 60) & echo $! >{bench.directory}/child\n"
+        f"echo $$ >{bench.directory}/self; wait"
     )
     run = bench.run()
     child = int(bench.saw("child"))
@@ -186,7 +186,7 @@ def test_children_of_a_stopped_program_are_killed(bench: Bench) -> None:
 
 
 def test_children_of_a_finished_program_continue(bench: Bench) -> None:
-    done = bench.result(f"sleep 60 & echo $! >{bench.folder}/child")
+    done = bench.result(f"sleep 60 & echo $! >{bench.directory}/child")
     assert done.state is StepState.DONE
     child = int(bench.saw("child"))
     assert not is_gone(child)
@@ -216,8 +216,8 @@ def test_start_and_end_of_a_long_output_are_kept(bench: Bench) -> None:
 
 def on_disk(bench: Bench) -> int:
     """Return how many bytes a run has left behind."""
-    folder = Path(bench.records.directory("r1").path)
-    return sum(file.stat().st_size for file in folder.iterdir())
+    directory = Path(bench.records.directory("r1").path)
+    return sum(file.stat().st_size for file in directory.iterdir())
 
 
 def test_large_final_output_is_not_kept_on_disk(bench: Bench) -> None:
@@ -282,7 +282,7 @@ class TestAfterKill9:
         run_id: str = "r1",
     ) -> None:
         agent = subprocess.Popen(
-            [sys.executable, "-c", AGENT, str(bench.folder), script, run_id],
+            [sys.executable, "-c", AGENT, str(bench.directory), script, run_id],
             cwd=Path(__file__).resolve().parents[2],
             stdout=subprocess.PIPE,
         )
@@ -297,9 +297,9 @@ class TestAfterKill9:
             agent.stdout.close()
 
     def test_running_program_is_waited_for(self, bench: Bench) -> None:
-        go = bench.folder / "go"
+        go = bench.directory / "go"
         script = (
-            f"echo $$ >{bench.folder}/self; while [ ! -e {go} ]; do sleep 0.02; done;"
+            f"echo $$ >{bench.directory}/self; while [ ! -e {go} ]; do sleep 0.02; done;"
             " echo done; exit 4"
         )
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
@@ -312,7 +312,7 @@ class TestAfterKill9:
         )
 
     def test_result_of_a_program_that_has_ended_is_used(self, bench: Bench) -> None:
-        script = f"echo $$ >{bench.folder}/self; echo fine"
+        script = f"echo $$ >{bench.directory}/self; echo fine"
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
         status = Path(bench.records.directory("r1").path) / "status"
         eventually(status.exists, bool)
@@ -321,9 +321,9 @@ class TestAfterKill9:
         assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
 
     def test_output_written_without_the_agent_is_truncated(self, bench: Bench) -> None:
-        go = bench.folder / "go"
+        go = bench.directory / "go"
         script = (
-            f"echo $$ >{bench.folder}/self; while [ ! -e {go} ]; do sleep 0.01; done;"
+            f"echo $$ >{bench.directory}/self; while [ ! -e {go} ]; do sleep 0.01; done;"
             " head -c 3000000 /dev/zero; echo; echo fine"
         )
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
@@ -337,7 +337,7 @@ class TestAfterKill9:
         assert on_disk(bench) < 100_000
 
     def test_running_program_keeps_its_deadline(self, bench: Bench) -> None:
-        script = f"echo $$ >{bench.folder}/self; exec sleep 60"
+        script = f"echo $$ >{bench.directory}/self; exec sleep 60"
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
         bench.add("exit 99")
         bench.run(resumes=True, seconds=0.2, grace=1)
@@ -345,7 +345,7 @@ class TestAfterKill9:
         eventually(lambda: is_gone(int(bench.saw("self"))), bool)
 
     def test_program_that_was_also_killed_is_lost(self, bench: Bench) -> None:
-        script = f"echo $PPID >{bench.folder}/wrapper; exec sleep 60"
+        script = f"echo $PPID >{bench.directory}/wrapper; exec sleep 60"
         self.kill_agent(bench, script, when=lambda: bench.saw("wrapper"))
         os.killpg(int(bench.saw("wrapper")), signal.SIGKILL)
         eventually(lambda: is_gone(int(bench.saw("wrapper"))), bool)
@@ -356,12 +356,14 @@ class TestAfterKill9:
     def test_process_with_a_reused_id_is_not_mistaken_for_the_program(
         self, bench: Bench
     ) -> None:
-        folder = bench.records.directory("r1")
-        folder.make(b"{}")
+        directory = bench.records.directory("r1")
+        directory.make(b"{}")
         stat = Path("/proc/self/stat").read_text().strip()
         fields = stat.split(" ")
         fields[21] = "12345"  # it began at another time
-        (Path(folder.path) / "claim").write_text(f"{os.getpid()}\n{' '.join(fields)}\n")
+        (Path(directory.path) / "claim").write_text(
+            f"{os.getpid()}\n{' '.join(fields)}\n"
+        )
         bench.add("exit 99")
         bench.run(resumes=True)
         assert bench.end().state is StepState.LOST
@@ -369,27 +371,27 @@ class TestAfterKill9:
     def test_program_that_never_started_is_not_started_later(
         self, bench: Bench
     ) -> None:
-        folder = bench.records.directory("r1")
-        bench.add(f"echo ran >{bench.folder}/ran")
+        directory = bench.records.directory("r1")
+        bench.add(f"echo ran >{bench.directory}/ran")
         bench.run(resumes=True)
         assert bench.end().state is StepState.LOST
-        # The agent died between making the folder and starting the wrapper.
-        folder.make(b"{}")
+        # The agent died between making the directory and starting the wrapper.
+        directory.make(b"{}")
         bench.run(resumes=True)
         assert bench.end().state is StepState.LOST
         # The wrapper comes late.
         from forewarn.agent.handlers import process  # noqa: PLC0415
 
-        late = process.start(folder, ("/bin/sh", "-c", "echo ran"), ENVIRONMENT)
+        late = process.start(directory, ("/bin/sh", "-c", "echo ran"), ENVIRONMENT)
         late._reap()
-        assert not folder.output()
+        assert not directory.output()
 
     def test_result_of_a_lost_journal_is_ignored(self, bench: Bench) -> None:
-        bench.add(f"echo ran >>{bench.folder}/ran")
+        bench.add(f"echo ran >>{bench.directory}/ran")
         for journal in ("j1", "j2"):
             bench.run(run_id=f"E1.{journal}-1.1.prepare.1.h")
             assert bench.end().state is StepState.DONE
-        assert (bench.folder / "ran").read_text() == "ran\nran\n"
+        assert (bench.directory / "ran").read_text() == "ran\nran\n"
 
     def test_result_of_a_journal_from_a_backup_is_ignored(self, bench: Bench) -> None:
         for detail in ("first", "second"):
@@ -402,7 +404,7 @@ class TestAfterKill9:
         self.leave_behind(bench, "E1.j1-1.1.prepare.1.h", ending="echo fine")
         bench.add("exit 99")
         bench.run(run_id="E1.j2-1.1.prepare.1.h")
-        (bench.folder / "go").touch()
+        (bench.directory / "go").touch()
         assert bench.end() == Finished(
             run_id="E1.j2-1.1.prepare.1.h", state=StepState.DONE, detail="fine"
         )
@@ -415,11 +417,11 @@ class TestAfterKill9:
         self, bench: Bench, run_id: str
     ) -> None:
         self.leave_behind(bench, "E1.j1-1.1.prepare.1.h", ending="echo old >>order")
-        bench.add("echo new >>order", directory=str(bench.folder))
+        bench.add("echo new >>order", directory=str(bench.directory))
         bench.run(run_id=run_id)
-        (bench.folder / "go").touch()
+        (bench.directory / "go").touch()
         assert bench.end().state is StepState.DONE
-        assert (bench.folder / "order").read_text() == "old\nnew\n"
+        assert (bench.directory / "order").read_text() == "old\nnew\n"
 
     def test_program_of_a_lost_journal_is_stopped_at_the_deadline(
         self, bench: Bench
@@ -439,7 +441,7 @@ class TestAfterKill9:
         script = f"echo $$ >self; while [ ! -e go ]; do sleep 0.01; done; {ending}"
         self.kill_agent(
             bench,
-            f"cd {bench.folder}; {script}",
+            f"cd {bench.directory}; {script}",
             when=lambda: bench.saw("self"),
             run_id=run_id,
         )
@@ -455,8 +457,8 @@ def test_check_reports_problems(bench: Bench) -> None:
     assert faults(check=("/bin/sh", "-c", "echo no pool; exit 2")) == [
         "/bin/sh: exit status 2: no pool"
     ]
-    assert faults(directory="/no/folder") == ["there is no directory /no/folder"]
-    file = bench.folder / "plain"
+    assert faults(directory="/no/directory") == ["there is no directory /no/directory"]
+    file = bench.directory / "plain"
     file.touch()
     [fault] = faults(recover=(str(file),))
     assert "chmod +x" in fault
@@ -477,7 +479,7 @@ def test_handler_starts_and_reports_without_delay(bench: Bench) -> None:
 def test_program_runs_without_space_for_its_record(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spare = bench.folder / "spare"
+    spare = bench.directory / "spare"
     spare.mkdir()
     monkeypatch.setattr(records, "SPARE_DIRECTORIES", ("/nowhere", str(spare)))
     # A file instead of the directory simulates a full or read-only disk.
@@ -490,6 +492,6 @@ def test_program_runs_without_space_for_its_record(
 
 
 def test_result_is_known_even_if_it_could_not_be_saved(bench: Bench) -> None:
-    folder = bench.records.directory("r1").path
-    done = bench.result(f"mkdir {folder}/status; echo all well")
+    directory = bench.records.directory("r1").path
+    done = bench.result(f"mkdir {directory}/status; echo all well")
     assert done == Finished(run_id="r1", state=StepState.DONE, detail="all well")

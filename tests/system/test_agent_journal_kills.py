@@ -102,12 +102,12 @@ def judge(path: Path) -> None:
     journal.close()
 
 
-def live_and_judge(folder: Path) -> None:
+def live_and_judge(directory: Path) -> None:
     """Kill at the first statement, the second, and so on until the life ends."""
     kill_at = 0
     while True:
         kill_at += 1
-        path = folder / str(kill_at) / "agent.db"
+        path = directory / str(kill_at) / "agent.db"
         status = live_in_a_child(path, kill_at)
         judge(path)
         if not os.WIFSIGNALED(status):

@@ -75,10 +75,10 @@ class Mortal(AgentProcess):
     """An agent whose first life ends at a save."""
 
     def __init__(
-        self, folder: Path, endpoint: str, death: Death, python: Python
+        self, directory: Path, endpoint: str, death: Death, python: Python
     ) -> None:
         self.death: Death | None = death
-        super().__init__(folder, endpoint, DRAIN, python=python)
+        super().__init__(directory, endpoint, DRAIN, python=python)
 
     def _started(self) -> Program:
         if self.death is None:
@@ -86,12 +86,12 @@ class Mortal(AgentProcess):
         arguments = (str(self.death.at), self.death.when, *CONFIG)
         self.death = None
         if self._python == THIS:
-            log = self.folder / "log"
-            return Forked(arguments, cwd=self.folder, log=log, program=DYING)
-        with (self.folder / "log").open("ab") as log:
+            log = self.directory / "log"
+            return Forked(arguments, cwd=self.directory, log=log, program=DYING)
+        with (self.directory / "log").open("ab") as log:
             return subprocess.Popen(
                 [*self._python.script(DYING), *arguments],
-                cwd=self.folder,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -110,7 +110,7 @@ def test_handlers_run_once_and_are_undone_after_a_kill_at_any_save(
 ) -> None:
     agents = {
         death: Mortal(
-            place.folder / death.vm, place.world.url(death.vm), death, place.python
+            place.directory / death.vm, place.world.url(death.vm), death, place.python
         )
         for death in DEATHS
     }
@@ -172,8 +172,8 @@ def test_a_program_that_was_killed_with_its_agent_is_run_again(
     event = lone_place.event()
     agent.wait_did("begun prepare drain")
     agent.kill()
-    [folder] = (agent.folder / "agent.db.runs").iterdir()
-    group = int((folder / "claim").read_text().split()[0])
+    [directory] = (agent.directory / "agent.db.runs").iterdir()
+    group = int((directory / "claim").read_text().split()[0])
     os.killpg(group, signal.SIGKILL)
     agent.release("drain.prepare")
     agent.again()
@@ -216,7 +216,7 @@ def test_lost_journal_runs_unconditional_recovery_once(
     agent.hold("drain.prepare")
     agent.wait_did("begun prepare drain", "begun prepare drain")
     agent.kill()
-    for file in agent.folder.glob("agent.db*"):
+    for file in agent.directory.glob("agent.db*"):
         if file.is_file():
             file.unlink()
     assert agent.memory() == Memory()

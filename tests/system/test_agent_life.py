@@ -117,8 +117,8 @@ name = "py"
 kind = "python"
 prepare = "own:prepare"
 recover = "own:recover"
-environment = { PYTHONPATH = "FOLDER" }
-directory = "FOLDER"
+environment = { PYTHONPATH = "DIRECTORY" }
+directory = "DIRECTORY"
 
 [[rule]]
 handlers = ["drain", ["lb", "py"]]
@@ -143,9 +143,9 @@ def test_handlers_of_every_kind_run_in_the_order_of_the_rule(
 ) -> None:
     with receiving() as receiver:
         settings = DRAIN + EVERY_KIND.replace("URL", receiver.url)
-        folder = place.folder / "web_0"
-        folder.mkdir()
-        (folder / "own.py").write_text(OWN)
+        directory = place.directory / "web_0"
+        directory.mkdir()
+        (directory / "own.py").write_text(OWN)
         agent = place.agent(settings=settings).wait_ready()
         event = place.event()
         place.wait_approved(event, "web_0")

@@ -110,7 +110,7 @@ class Company:
             agent.wait_lock(LockState.FREE)
             rival = lock_of(bench, group_of(death))
             assert rival.take(RIVAL, context_for(30, SystemClock())).is_held
-            (agent.folder / "armed").touch()
+            (agent.directory / "armed").touch()
         self.events = {
             death: place.event("Reboot", [vm_of(death)]) for death in self.agents
         }
@@ -124,7 +124,7 @@ class Company:
                 agent.again()
 
     def have_died(self, *deaths: str) -> bool:
-        return all((self.agents[death].folder / "died").exists() for death in deaths)
+        return all((self.agents[death].directory / "died").exists() for death in deaths)
 
     def all_wait(self) -> bool:
         """Return whether all wait for the lock, after those that die in it have."""

@@ -284,44 +284,46 @@ class Small:
     """An agent, and the small file system of its lock."""
 
     def __init__(self, place: Ground, bench: DirectoryBench) -> None:
-        folder = bench.folder
-        mount = f"mount -t tmpfs -o size={SMALL_KIB}k tmpfs {folder}"
-        mount += f" && touch {folder / MARKER}"
+        directory = bench.directory
+        mount = f"mount -t tmpfs -o size={SMALL_KIB}k tmpfs {directory}"
+        mount += f" && touch {directory / MARKER}"
         under = ("unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh")
         self.agent = locked(place, "web_0", bench, under=under, at_deadline="withhold")
         self.agent.wait_lock(LockState.FREE)
         self._under = ["nsenter", "-t", f"{self.agent.process.pid}", "-U", "-m"]
-        self._folder = folder
+        self._directory = directory
         self._python = place.python
         # As seen from outside.
         root = Path(f"/proc/{self.agent.process.pid}/root")
-        self.seen = DirectoryBench(root / folder.parent.relative_to("/"))
+        self.seen = DirectoryBench(root / directory.parent.relative_to("/"))
 
     def fill(self) -> None:
         """Write until nothing more fits."""
-        file = self.seen.folder / "filler"
+        file = self.seen.directory / "filler"
         with suppress(OSError), file.open("ab", buffering=0) as filler:
             while True:
                 filler.write(b"x" * 1024)
 
     def make_room(self) -> None:
-        (self.seen.folder / "filler").unlink()
+        (self.seen.directory / "filler").unlink()
 
     def mount(self, mode: str) -> None:
         arguments = [*self._under, "--preserve-credentials"]
-        arguments += ["mount", "-o", f"remount,{mode}", str(self._folder)]
+        arguments += ["mount", "-o", f"remount,{mode}", str(self._directory)]
         subprocess.run(arguments, check=True, capture_output=True)
 
     def unmount(self) -> None:
         """Take the file system away, as with a share whose server has gone."""
         (self.below / MARKER).unlink()
         arguments = [*self._under, "--preserve-credentials", "umount", "-l"]
-        subprocess.run([*arguments, str(self._folder)], check=True, capture_output=True)
+        subprocess.run(
+            [*arguments, str(self._directory)], check=True, capture_output=True
+        )
 
     @property
     def below(self) -> Path:
         """Return the directory that is there where nothing is mounted."""
-        return self._folder
+        return self._directory
 
     def check(self) -> str:
         """Return what `check` says there."""
@@ -329,7 +331,7 @@ class Small:
         arguments = [
             *self._under,
             "--preserve-credentials",
-            f"--wd={self.agent.folder}",
+            f"--wd={self.agent.directory}",
         ]
         done = subprocess.run(
             [*arguments, *python, "check", "--config", "agent.toml"],
@@ -373,7 +375,7 @@ def test_unwritable_lock_directory_is_reported_and_awaited(
     agent.wait_lock(LockState.FREE)
     assert small.seen.holders() == set()
     # Drafts that could not be written are not left behind.
-    names = {each.name for each in small.seen.folder.iterdir()} - {MARKER}
+    names = {each.name for each in small.seen.directory.iterdir()} - {MARKER}
     assert all(name.startswith("web.") for name in names), names
 
 

@@ -57,7 +57,7 @@ def test_dry_run_logs_everything_and_does_nothing(place: Ground) -> None:
     assert "Reboot approved: dry run: the approval was not sent" in agent.log()
     assert agent.did() == []
     assert place.posts(event) == []
-    left = {file.name for file in agent.folder.iterdir()}
+    left = {file.name for file in agent.directory.iterdir()}
     assert left == {"agent.toml", "act", "log"}
 
 
@@ -96,7 +96,7 @@ def test_second_agent_at_the_same_endpoint_exits_and_names_the_first(
     place: Ground,
 ) -> None:
     first = place.agent().wait_ready()
-    arguments = ("run", "--state", f"{place.folder}/other.db")
+    arguments = ("run", "--state", f"{place.directory}/other.db")
     second = first.command(*arguments)
     assert second.returncode == 1
     assert f"already handles events from {place.world.url('web_0')}" in second.stderr
@@ -213,7 +213,7 @@ def test_event_approved_elsewhere_is_reported_as_such(place: Ground) -> None:
 
 
 def notified(agent: AgentProcess) -> list[dict[str, Any]]:
-    file = agent.folder / "told.jsonl"
+    file = agent.directory / "told.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return [json.loads(line) for line in lines]
 
@@ -271,7 +271,7 @@ def test_agent_continues_while_the_journal_is_locked(
     place: Ground,
 ) -> None:
     agent = place.agent(pages=True).wait_ready()
-    held = sqlite3.connect(agent.folder / "agent.db", isolation_level=None)
+    held = sqlite3.connect(agent.directory / "agent.db", isolation_level=None)
     held.execute("BEGIN IMMEDIATE")
     event = place.event()
     place.wait_approved(event, "web_0")

@@ -47,14 +47,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "PAUSE_FIRST_SECONDS", 0.01)
 
 
-def worker(receiver: Receiver, folder: Path, **more: object) -> Worker:
+def worker(receiver: Receiver, directory: Path, **more: object) -> Worker:
     settings = HandlerSettings(
         name="lb",
         kind="webhook",
         prepare=(f"{receiver.url}/drain/{{vm}}?why={{type}}",),
         recover=(f"{receiver.url}/undrain",),
     )
-    records = records_next_to(folder / "a.db")
+    records = records_next_to(directory / "a.db")
     ground = Ground(records=records, environment={}, clock=CLOCK)
     workers = make_workers([replace(settings, **more)], ground)
     return workers["lb"]

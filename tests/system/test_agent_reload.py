@@ -45,11 +45,12 @@ def place(
 
 
 def edit(agent: AgentProcess, old: str, new: str) -> None:
-    file = agent.folder / "agent.toml"
+    file = agent.directory / "agent.toml"
     text = file.read_text(encoding="utf-8")
     assert old in text
     file.write_text(
-        text.replace(old, new).replace("FOLDER", str(agent.folder)), encoding="utf-8"
+        text.replace(old, new).replace("DIRECTORY", str(agent.directory)),
+        encoding="utf-8",
     )
 
 
@@ -203,9 +204,9 @@ def test_many_reloads_lose_no_event(place: Ground) -> None:
 @pytest.mark.parametrize("left", [0, 4])
 def test_truncated_file_changes_nothing(place: Ground, left: int) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
-    file = agent.folder / "agent.toml"
+    file = agent.directory / "agent.toml"
     whole = file.read_text(encoding="utf-8")
-    [copy] = (agent.folder.parent / "state").glob("settings-*.toml")
+    [copy] = (agent.directory.parent / "state").glob("settings-*.toml")
     lines = whole.splitlines(keepends=True)
     assert "[[handler]]" not in "".join(lines[:left])
     file.write_text("".join(lines[:left]), encoding="utf-8")
@@ -224,7 +225,7 @@ def test_truncated_file_changes_nothing(place: Ground, left: int) -> None:
 def test_start_with_an_empty_file_uses_the_last_valid_settings(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE).wait_ready()
     assert agent.terminate() == 0
-    (agent.folder / "agent.toml").write_text("", encoding="utf-8")
+    (agent.directory / "agent.toml").write_text("", encoding="utf-8")
     agent.again()
     has_said(agent, "is empty; was it truncated?")
     event = place.event()
@@ -235,7 +236,7 @@ def test_commands_reach_an_agent_with_a_broken_settings_file(
     place: Ground,
 ) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
-    file = agent.folder / "agent.toml"
+    file = agent.directory / "agent.toml"
     file.write_text(f"{file.read_text(encoding='utf-8')}\nno toml", encoding="utf-8")
     shown = agent.command("status")
     assert shown.returncode == 0

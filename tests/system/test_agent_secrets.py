@@ -36,7 +36,7 @@ def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
 
 @pytest.fixture
 def token(place: Ground) -> Path:
-    file = place.folder / "token"
+    file = place.directory / "token"
     file.write_text(f"{TOKEN}\n")
     file.chmod(0o600)
     return file
@@ -72,7 +72,7 @@ def everything(
         texts += [done.stdout, done.stderr]
     texts += [
         each.read_bytes().decode("latin-1")
-        for each in agent.folder.rglob("*")
+        for each in agent.directory.rglob("*")
         if each.is_file() and each.suffix != ".toml"
     ]
     return "\n".join(texts).lower()
@@ -209,7 +209,7 @@ def test_settings_path_that_is_not_a_file_is_refused_at_once(
     place: Ground, make: Callable[[Path], None], kind: str
 ) -> None:
     agent = place.agent(pages=True).wait_ready()
-    file = agent.folder / "agent.toml"
+    file = agent.directory / "agent.toml"
     text = file.read_text()
     file.unlink()
     make(file)
@@ -229,7 +229,7 @@ def test_settings_path_that_is_not_a_file_is_refused_at_once(
 
 
 def test_peer_token_that_is_not_a_file_stops_the_start(place: Ground) -> None:
-    token = place.folder / "fifo"
+    token = place.directory / "fifo"
     os.mkfifo(token)
     peers = f'[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "{token}"\n'
     agent = place.agent(settings=peers + DRAIN)

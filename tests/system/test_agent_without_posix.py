@@ -30,7 +30,7 @@ HANDLER = """
 [[handler]]
 name = "drain"
 kind = "exec"
-directory = "FOLDER"
+directory = "DIRECTORY"
 prepare = ["/bin/sh", "act"]
 recover = ["/bin/sh", "act"]
 timeout = "2s"
@@ -45,10 +45,10 @@ class WindowsLike(AgentProcess):
     """An agent that believes itself to be on Windows."""
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        with (self.folder / "log").open("ab") as log:
+        with (self.directory / "log").open("ab") as log:
             return subprocess.Popen(
                 [*PROGRAM, "--config", "agent.toml"],
-                cwd=self.folder,
+                cwd=self.directory,
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -58,7 +58,7 @@ class WindowsLike(AgentProcess):
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [*PROGRAM, *words, "--config", "agent.toml"],
-            cwd=self.folder,
+            cwd=self.directory,
             env=ENVIRONMENT,
             capture_output=True,
             text=True,
@@ -81,8 +81,8 @@ def still_place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
 
 
 def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
-    folder = place.folder / "web_0"
-    made = WindowsLike(folder, place.world.url("web_0"), settings, pages=True)
+    directory = place.directory / "web_0"
+    made = WindowsLike(directory, place.world.url("web_0"), settings, pages=True)
     place.agents.append(made)
     made.wait_ready()
     return made

@@ -49,12 +49,12 @@ def fork(tmp_path: Path) -> Iterator[Start]:
 
 
 @contextlib.contextmanager
-def starts(folder: Path, kind: type[Serving]) -> Generator[Start]:
+def starts(directory: Path, kind: type[Serving]) -> Generator[Start]:
     running: list[Serving] = []
 
     def starting(**settings: str) -> Serving:
         usual = {"store_url": "sqlite:///forewarn.db"}
-        running.append(kind(folder, FLEET, **{**usual, **settings}))
+        running.append(kind(directory, FLEET, **{**usual, **settings}))
         return running[-1].wait_ready()
 
     yield starting

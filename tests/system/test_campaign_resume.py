@@ -45,22 +45,22 @@ REFUSED = {2, 4}
 class Company:
     """A service with a check that a file decides, and its two operators."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.good = folder / "good"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.good = directory / "good"
         self.good.touch()
-        (folder / "tokens").write_text(
+        (directory / "tokens").write_text(
             "".join(f"{name}:{token}\n" for name, token in TOKENS.items())
         )
-        (folder / "tokens").chmod(0o600)
-        (folder / "bios.toml").write_text(CAMPAIGN)
-        (folder / "forewarn.toml").write_text(
+        (directory / "tokens").chmod(0o600)
+        (directory / "bios.toml").write_text(CAMPAIGN)
+        (directory / "forewarn.toml").write_text(
             "[campaigns]\nsecond_person = true\n"
             '[check.errors]\nkind = "command"\nevery = "5s"\n'
             f'program = ["test", "-e", "{self.good}"]\n'
             '[host_step.flash]\nprogram = ["true"]\n'
         )
-        self.service = Serving(folder, FLEET, admin_token_file="tokens").wait_ready()
+        self.service = Serving(directory, FLEET, admin_token_file="tokens").wait_ready()
         self.refused: list[str] = []
         """The messages of all refusals of `campaign resume`."""
 
@@ -71,7 +71,7 @@ class Company:
             "FOREWARN_URL": self.service.urls["operators"],
             "FOREWARN_TOKEN": TOKENS[who],
         }
-        return ran(shlex.split(command)[1:], cwd=self.folder, environ=environ)
+        return ran(shlex.split(command)[1:], cwd=self.directory, environ=environ)
 
     def done(self, who: str, command: str) -> str:
         """Run a command that works; return what it says."""

@@ -30,9 +30,9 @@ FORWARD, BACK = 6 * 3_600.0, -30 * 3_600.0
 class Shocks:
     """A campaign whose hosts with VMs wait in `work` until something has happened."""
 
-    def __init__(self, folder: Path) -> None:
-        self.racks = Racks(folder, HOSTS)
-        self._offset = folder / "offset"
+    def __init__(self, directory: Path) -> None:
+        self.racks = Racks(directory, HOSTS)
+        self._offset = directory / "offset"
         self.set_clock(0)
         under = (sys.executable, stepped_clock.__file__, str(self._offset))
         self.service = self.racks.begin(under=under)

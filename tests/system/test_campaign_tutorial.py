@@ -18,7 +18,7 @@ from tests.support.processes import PATIENCE_SECONDS, Serving, eventually
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 PAGE = TUTORIALS / "firmware-campaign.md"
-FOLDER = "/tmp/bios"
+DIRECTORY = "/tmp/bios"
 """The directory of the page; the test has its own."""
 
 HOSTS = 400
@@ -55,9 +55,9 @@ OF_400_HOSTS = ("400 hosts", "halted at ")
 class Follower:
     """A reader who follows the page in a directory of their own."""
 
-    def __init__(self, folder: Path, ends: ExitStack) -> None:
-        """Follow it in `folder`; `ends` stops the service."""
-        self.folder = folder
+    def __init__(self, directory: Path, ends: ExitStack) -> None:
+        """Follow it in `directory`; `ends` stops the service."""
+        self.directory = directory
         self.service: Serving | None = None
         self.printed = ""
         self._ends = ends
@@ -66,19 +66,21 @@ class Follower:
 
     def file(self, name: str, text: str) -> None:
         """Write a file that the page shows."""
-        (self.folder / name).write_text(text.replace(FOLDER, str(self.folder)))
+        (self.directory / name).write_text(text.replace(DIRECTORY, str(self.directory)))
 
     def run(self, line: str) -> None:
         """Run a line of a shell."""
         if line.startswith("forewarn serve "):
-            fleet = (self.folder / "fleet.toml").read_text()
-            self.service = Serving(self.folder, fleet, config="forewarn.toml")
+            fleet = (self.directory / "fleet.toml").read_text()
+            self.service = Serving(self.directory, fleet, config="forewarn.toml")
             self._ends.callback(self.service.kill)
             self.service.wait_ready()
             return
         if line.startswith(("mkdir /tmp", "rm -r ", "forewarn campaign watch ")):
             return
-        self._last = DIGEST.sub(self._digest, line.replace(FOLDER, str(self.folder)))
+        self._last = DIGEST.sub(
+            self._digest, line.replace(DIRECTORY, str(self.directory))
+        )
         done = self._done()
         assert done.returncode == 0, (line, done.stdout, done.stderr)
 
@@ -87,7 +89,7 @@ class Follower:
         url = self.service.urls["operators"] if self.service else ""
         done = subprocess.run(
             ["bash", "-c", self._last],
-            cwd=self.folder,
+            cwd=self.directory,
             env={**os.environ, "PATH": path, "FOREWARN_URL": url},
             capture_output=True,
             text=True,
@@ -101,7 +103,7 @@ class Follower:
 
     def wait_for(self, shown: str) -> None:
         """Repeat the last command until it prints each line that the page shows."""
-        lines = shown.replace(FOLDER, str(self.folder)).splitlines()
+        lines = shown.replace(DIRECTORY, str(self.directory)).splitlines()
         wanted = [
             re.compile(rf"^{re.escape(line).replace('…', '.*')}$", re.MULTILINE)
             for line in lines

@@ -34,8 +34,8 @@ soak = "1m"
 """
 
 
-def begin(folder: Path) -> Serving:
-    return Serving(folder, FLEET, timing_speed="600").wait_ready()
+def begin(directory: Path) -> Serving:
+    return Serving(directory, FLEET, timing_speed="600").wait_ready()
 
 
 def campaign(service: Serving) -> dict[str, Any]:

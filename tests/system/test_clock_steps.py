@@ -22,18 +22,18 @@ PROMPT_SECONDS = 5.0
 class Stepped:
     """A service in a directory that can be killed and whose clock can be set."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._offset = folder / "offset"
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._offset = directory / "offset"
         self.set_clock(0)
         self.service = self._start()
 
     def _start(self) -> Serving:
         under = [sys.executable, stepped_clock.__file__, str(self._offset)]
-        return Serving(self._folder, FLEET, under=under).wait_ready()
+        return Serving(self._directory, FLEET, under=under).wait_ready()
 
     def set_clock(self, seconds: float) -> None:
-        fresh = self._folder / "offset.new"
+        fresh = self._directory / "offset.new"
         fresh.write_text(str(seconds), encoding="ascii")
         fresh.replace(self._offset)
 

@@ -62,9 +62,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         each.process.wait()
 
 
-def log_of(folder: Path) -> list[str]:
+def log_of(directory: Path) -> list[str]:
     """Return the first words of the lines in the program's log."""
-    log = folder / "vms" / "log"
+    log = directory / "vms" / "log"
     lines = log.read_text().splitlines() if log.exists() else []
     return [line.partition(" ")[0] for line in lines]
 
@@ -93,9 +93,9 @@ def wait_ended(service: Serving, name: str) -> str:
     return ended["state"]
 
 
-def record(folder: Path, operation: str, name: str) -> dict[str, Any]:
+def record(directory: Path, operation: str, name: str) -> dict[str, Any]:
     """Wait for the record of the operation's first call and return it."""
-    file = folder / "forewarn.db.command" / f"{operation}.1" / name
+    file = directory / "forewarn.db.command" / f"{operation}.1" / name
     eventually(file.exists, bool, what=name)
     return json.loads(file.read_text())
 
@@ -176,7 +176,9 @@ def test_driver_does_not_judge_calls_of_another_driver_kind(
     assert "Traceback" not in service.log()
 
 
-@pytest.mark.parametrize("removed", some(["all", "calls", "folder"], usual=["calls"]))
+@pytest.mark.parametrize(
+    "removed", some(["all", "calls", "directory"], usual=["calls"])
+)
 def test_program_is_not_run_twice_after_records_are_emptied(
     start: Start, tmp_path: Path, removed: str
 ) -> None:
@@ -185,9 +187,9 @@ def test_program_is_not_run_twice_after_records_are_emptied(
     eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
     service.kill()
     records = tmp_path / "forewarn.db.command"
-    if removed == "folder":
+    if removed == "directory":
         shutil.rmtree(records)
-    for path in list(records.iterdir()) if removed != "folder" else []:
+    for path in list(records.iterdir()) if removed != "directory" else []:
         if path.is_dir():
             shutil.rmtree(path)
         elif removed == "all":

@@ -12,10 +12,10 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 def test_node_is_in_maintenance_during_the_event(place: Ground) -> None:
     with FakeConsul(token="s3cret") as consul:
-        (place.folder / "web_0").mkdir()
-        (place.folder / "web_0" / "token").write_text("s3cret\n")
+        (place.directory / "web_0").mkdir()
+        (place.directory / "web_0" / "token").write_text("s3cret\n")
         settings = integration_settings(
-            "consul", url=consul.url, token_file="FOLDER/token", wait="200ms"
+            "consul", url=consul.url, token_file="DIRECTORY/token", wait="200ms"
         )
         agent = place.agent(settings=settings).wait_ready()
         assert "ok   handler catalogue" in agent.command("check").stdout

@@ -13,19 +13,19 @@ from tests.support.processes import Serving, eventually
 pytestmark = pytest.mark.system
 
 PROGRAM = """#!/bin/sh
-echo run >> {folder}/runs
-. {folder}/how
-cat {folder}/inventory.json
+echo run >> {directory}/runs
+. {directory}/how
+cat {directory}/inventory.json
 """
 
 
 class World:
     """A service with an inventory that the test writes."""
 
-    def __init__(self, folder: Path, *, vms: int = 3) -> None:
-        self.folder = folder
-        program = folder / "program"
-        program.write_text(PROGRAM.format(folder=folder), encoding="utf-8")
+    def __init__(self, directory: Path, *, vms: int = 3) -> None:
+        self.directory = directory
+        program = directory / "program"
+        program.write_text(PROGRAM.format(directory=directory), encoding="utf-8")
         program.chmod(0o700)
         self.do("")
         self.write({f"v{number}": "h1" for number in range(vms)})
@@ -33,17 +33,17 @@ class World:
 
     def start(self) -> Serving:
         """Start the service, which has no fleet but that of the inventory."""
-        (self.folder / "forewarn.toml").write_text(
-            f'[inventory]\nprogram = ["{self.folder}/program"]\nevery = "1s"\n'
+        (self.directory / "forewarn.toml").write_text(
+            f'[inventory]\nprogram = ["{self.directory}/program"]\nevery = "1s"\n'
             'timeout = "60s"\nremovals_max = 1\n',
             encoding="utf-8",
         )
-        return Serving(self.folder, "").wait_ready()
+        return Serving(self.directory, "").wait_ready()
 
     def do(self, script: str) -> None:
         """Let the program do something before it prints."""
-        (self.folder / "next").write_text(script, encoding="utf-8")
-        (self.folder / "next").replace(self.folder / "how")
+        (self.directory / "next").write_text(script, encoding="utf-8")
+        (self.directory / "next").replace(self.directory / "how")
 
     def write(self, hosts_of: dict[str, str]) -> None:
         """Write the inventory: the host of each VM."""
@@ -53,8 +53,8 @@ class World:
         ]
         hosts = [{"name": "h1"}, {"name": "h2"}]
         text = json.dumps({"hosts": hosts, "vms": vms})
-        (self.folder / "next").write_text(text, encoding="utf-8")
-        (self.folder / "next").replace(self.folder / "inventory.json")
+        (self.directory / "next").write_text(text, encoding="utf-8")
+        (self.directory / "next").replace(self.directory / "inventory.json")
 
     def hosts_of(self) -> dict[str, str]:
         """Return the recorded host of each VM."""
@@ -79,7 +79,7 @@ class World:
 
     def until_runs(self, more: int) -> None:
         """Return when the program has been run several times more."""
-        log = self.folder / "runs"
+        log = self.directory / "runs"
 
         def count() -> int:
             return len(log.read_text(encoding="utf-8").splitlines())
@@ -163,8 +163,8 @@ def test_service_that_ends_during_a_run_merges_the_inventory_at_its_next_start(
 ) -> None:
     world.until({"v0": "h1", "v1": "h1", "v2": "h1"})
     world.write({"v0": "h2", "v1": "h1", "v2": "h1"})
-    world.do(f"echo $$ > {world.folder}/begun; exec sleep 50")
-    eventually((world.folder / "begun").exists, bool, what="a run that takes long")
+    world.do(f"echo $$ > {world.directory}/begun; exec sleep 50")
+    eventually((world.directory / "begun").exists, bool, what="a run that takes long")
     assert world.hosts_of()["v0"] in {"h1", "h2"}
     end(world.service)
     world.do("")

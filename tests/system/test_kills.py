@@ -47,15 +47,15 @@ ACTIONS = ("freeze", "live_migrate", "reboot", "redeploy", "reimage", "delete")
 class Lives:
     """A sequence of services with the same store."""
 
-    def __init__(self, folder: Path, seed: int, *, is_stepped: bool = False) -> None:
+    def __init__(self, directory: Path, seed: int, *, is_stepped: bool = False) -> None:
         """Start without a service; with `is_stepped`, the wall clock is set at random."""
-        self.folder = folder
-        self._offset = folder / "offset" if is_stepped else None
+        self.directory = directory
+        self._offset = directory / "offset" if is_stepped else None
         self.set_clock(0)
         self.rng = Random(seed)
         self.crowd = Crowd(seed)
         self.services: list[Serving] = []
-        program = folder / "program"
+        program = directory / "program"
         program.write_text(PROGRAM)
         command = ["/bin/sh", str(program), "{vm}", "{operation}", "{generation}"]
         self._settings = {
@@ -74,7 +74,9 @@ class Lives:
         under: list[str] = []
         if self._offset is not None:
             under = [sys.executable, stepped_clock.__file__, str(self._offset)]
-        self.services.append(FreshServing(self.folder, text, under, **self._settings))
+        self.services.append(
+            FreshServing(self.directory, text, under, **self._settings)
+        )
         return self.services[-1]
 
     @property
@@ -122,7 +124,9 @@ class Lives:
 
     def judge(self) -> None:
         """Check the store of the dead service."""
-        judge(self.folder / "forewarn.db", self.crowd, self.folder / "program.log")
+        judge(
+            self.directory / "forewarn.db", self.crowd, self.directory / "program.log"
+        )
 
 
 @pytest.fixture(params=[False, True], ids=["steady", "stepped"])

@@ -32,13 +32,13 @@ def test_node_is_drained_before_the_approval_and_uncordoned_after_it(
     fake.add_pod("proxy", owner="DaemonSet")
     fake.add_pod("web-1", labels={"app": "web"})
     fake.budgets.append(Budget("web", "shop", {"app": "web"}, 1))
-    folder = tmp_path / "web_0"
-    folder.mkdir()
-    file = folder / "kubeconfig"
+    directory = tmp_path / "web_0"
+    directory.mkdir()
+    file = directory / "kubeconfig"
     file.write_text(kubeconfig(fake.url), encoding="utf-8")
     file.chmod(0o600)
     settings = integration_settings(
-        "kubernetes", node="web-0", kubeconfig="FOLDER/kubeconfig"
+        "kubernetes", node="web-0", kubeconfig="DIRECTORY/kubeconfig"
     )
     agent = still_place.agent(settings=settings).wait_ready()
     assert "ok   handler node: no problem found" in agent.command("check").stdout
@@ -70,13 +70,13 @@ def test_node_with_a_lost_disk_is_uncordoned(
     still_place: Ground, fake: FakeKubernetes, tmp_path: Path
 ) -> None:
     """As after a Redeploy: the agent is a new one, and the node's mark says the rest."""
-    folder = tmp_path / "web_0"
-    folder.mkdir()
-    file = folder / "kubeconfig"
+    directory = tmp_path / "web_0"
+    directory.mkdir()
+    file = directory / "kubeconfig"
     file.write_text(kubeconfig(fake.url), encoding="utf-8")
     file.chmod(0o600)
     settings = integration_settings(
-        "kubernetes", node="web-0", kubeconfig="FOLDER/kubeconfig"
+        "kubernetes", node="web-0", kubeconfig="DIRECTORY/kubeconfig"
     )
     assert "always" not in settings
     agent = still_place.agent(settings=settings).wait_ready()
@@ -84,7 +84,7 @@ def test_node_with_a_lost_disk_is_uncordoned(
     still_place.wait_approved(event, "web_0")
     assert fake.node()["spec"]["unschedulable"] is True
     agent.kill()
-    for each in sorted(folder.glob("agent.db*")):
+    for each in sorted(directory.glob("agent.db*")):
         shutil.rmtree(each) if each.is_dir() else each.unlink()
     still_place.move(event, "removed")
     agent.again()

@@ -24,8 +24,8 @@ Start = Callable[..., Serving]
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Serving] = []
 
-    def begin(folder: str = "here", **settings: Any) -> Serving:
-        started.append(Serving(tmp_path / folder, FLEET, **settings))
+    def begin(directory: str = "here", **settings: Any) -> Serving:
+        started.append(Serving(tmp_path / directory, FLEET, **settings))
         return started[-1]
 
     yield begin
@@ -34,9 +34,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         each.process.wait()
 
 
-def forewarn(folder: Path, *words: str) -> tuple[int, str]:
-    """Return the status and the output of a command in `folder`."""
-    done = ran(words, cwd=folder)
+def forewarn(directory: Path, *words: str) -> tuple[int, str]:
+    """Return the status and the output of a command in `directory`."""
+    done = ran(words, cwd=directory)
     return done.returncode, done.stdout + done.stderr
 
 

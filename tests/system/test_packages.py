@@ -39,10 +39,10 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with wheel and sdist."""
-    folder = tmp_path_factory.mktemp("dist")
+    directory = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel",
-        "-d", folder)  # fmt: skip
-    return folder
+        "-d", directory)  # fmt: skip
+    return directory
 
 
 def wheel_of(dist: Path) -> Path:
@@ -162,11 +162,11 @@ def test_agent_package_contains_only_the_agent(agent_deb: Path) -> None:
             *("/usr/share/doc/forewarn-agent/examples/agent/events.json",),
         ),
     )
-    code = {each for each in found if each.startswith(build.AGENT_FOLDER)}
-    assert f"{build.AGENT_FOLDER}/forewarn/agent/__main__.py" in code
+    code = {each for each in found if each.startswith(build.AGENT_DIRECTORY)}
+    assert f"{build.AGENT_DIRECTORY}/forewarn/agent/__main__.py" in code
     assert not [each for each in code if "/service/" in each or "/cli/" in each]
     # tomli, for Python before 3.11, is bundled as pinned and with its license.
-    assert f"{build.AGENT_FOLDER}/tomli/_parser.py" in code
+    assert f"{build.AGENT_DIRECTORY}/tomli/_parser.py" in code
     copyright_text = run(
         "sh", "-c", f"dpkg-deb --fsys-tarfile {agent_deb} |"
         " tar -xO ./usr/share/doc/forewarn-agent/copyright",
@@ -192,7 +192,9 @@ def test_the_agents_package_runs_on_the_oldest_python(
     run("dpkg-deb", "--extract", agent_deb, tmp_path)
     launcher = (tmp_path / "usr" / "bin" / "forewarn-agent").read_text("utf-8")
     assert launcher.startswith(f"#!{build.SYSTEM_PYTHON} -I\n")
-    moved = launcher.replace(build.AGENT_FOLDER, f"{tmp_path}{build.AGENT_FOLDER}")
+    moved = launcher.replace(
+        build.AGENT_DIRECTORY, f"{tmp_path}{build.AGENT_DIRECTORY}"
+    )
     settings = tmp_path / "etc" / "forewarn" / "agent.toml"
     output = run(
         *(find_oldest(), "-I", "-c", moved),

@@ -46,11 +46,11 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Python:
         reason = f"the history of this checkout has no 0.1.0 ({RELEASED[:8]})"
         assert not _is_complete(), f"{reason}: {got.stderr.decode()}"
         pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("released")
+    directory = tmp_path_factory.mktemp("released")
     with tarfile.open(fileobj=io.BytesIO(got.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(directory, filter="data")
     # Python runs this file with its directory before the installed package.
-    start = folder / "src" / "__main__.py"
+    start = directory / "src" / "__main__.py"
     start.write_text(
         "import runpy; runpy.run_module('forewarn.agent', None, '__main__')"
     )
@@ -90,7 +90,7 @@ def test_previous_agent_is_upgraded_between_its_preparation_and_the_end(
     event = place.event()
     agent.wait_did("begun prepare drain")
     agent.kill()
-    with (agent.folder / "agent.toml").open("a") as settings:
+    with (agent.directory / "agent.toml").open("a") as settings:
         settings.write(SOON)
     agent.again(THIS)
     agent.release("drain.prepare")

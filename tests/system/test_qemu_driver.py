@@ -59,9 +59,9 @@ with socket.socket(socket.AF_UNIX) as monitor:
 class World:
     """A VM of QEMU on the first of two hosts, and a service for it."""
 
-    def __init__(self, folder: Path, *, is_real: bool) -> None:
-        self.folder = folder
-        self.run = folder / "qemu"
+    def __init__(self, directory: Path, *, is_real: bool) -> None:
+        self.directory = directory
+        self.run = directory / "qemu"
         for host in ("h1", "h2"):
             (self.run / host).mkdir(parents=True)
         self._words = self._real() if is_real else self._fake()
@@ -90,7 +90,7 @@ class World:
         """Start the service."""
         receive = ["-incoming", "defer"] if QEMU in self._words[2] else ["--incoming"]
         return Serving(
-            self.folder,
+            self.directory,
             FLEET,
             driver_kind="qemu",
             driver_qemu_monitor=f"{self.run}/{{host}}/{{vm}}.qmp",
@@ -152,7 +152,7 @@ class World:
 
     def has_program(self) -> bool:
         """Return whether the program of a call has started."""
-        return any((self.folder / "forewarn.db.qemu").glob("*/0.program"))
+        return any((self.directory / "forewarn.db.qemu").glob("*/0.program"))
 
     def kill_qemu(self, host: str) -> None:
         """Kill QEMU as the kernel does if memory is short."""

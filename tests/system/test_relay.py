@@ -162,8 +162,8 @@ def test_a_revoked_relay_loses_its_stream_and_approves_nothing(
     assert relay.ask(WEB_0)[0] == 200
     # The next token is read from the file, without a restart.
     secret = token(service, "h1")["token"]
-    folder = Path(f"/proc/{relay.process.pid}/cwd").resolve()
-    (folder / "relay-token").write_text(secret, encoding="ascii")
+    directory = Path(f"/proc/{relay.process.pid}/cwd").resolve()
+    (directory / "relay-token").write_text(secret, encoding="ascii")
     eventually(lambda: relay.approve(WEB_0, event), lambda status: status == 200)
     assert secret not in relay.log()
 

@@ -89,7 +89,7 @@ def test_cut_cable_holds_the_work_of_its_host_and_of_no_other(site: Site) -> Non
     # Its guests get the old document, also from a relay that was restarted meanwhile.
     assert second.ask(VMS["web_2"])[1]["Events"] == []
     second.relay.kill()
-    token = (site.folder / "h2" / "relay-token").read_text(encoding="ascii")
+    token = (site.directory / "h2" / "relay-token").read_text(encoding="ascii")
     site.relay("h2", token=token)
     assert second.ask(VMS["web_2"])[1]["Events"] == []
     second.join()
@@ -151,7 +151,7 @@ def test_vm_moves_between_relays_and_all_return_after_the_service(site: Site) ->
     before = new.ask(VMS["web_1"])
     new.relay.kill()
     name = next(each for each, host in site.hosts.items() if host is new)
-    token = (site.folder / name / "relay-token").read_text(encoding="ascii")
+    token = (site.directory / name / "relay-token").read_text(encoding="ascii")
     site.relay(name, token=token)
     assert new.ask(VMS["web_1"]) == before
     site.serve(FLEET, **SETTINGS)

@@ -47,14 +47,14 @@ class Simulating:
     """A process of `forewarn simulate`."""
 
     def __init__(
-        self, folder: Path, *arguments: str, prefix: tuple[str, ...] = ()
+        self, directory: Path, *arguments: str, prefix: tuple[str, ...] = ()
     ) -> None:
-        """Start it in `folder`; what it prints is in a file there."""
-        (folder / "mine.toml").write_text(MINE, encoding="utf-8")
-        self._log = folder / "log"
+        """Start it in `directory`; what it prints is in a file there."""
+        (directory / "mine.toml").write_text(MINE, encoding="utf-8")
+        self._log = directory / "log"
         self._log.write_bytes(b"")
         arguments = ("simulate", *arguments)
-        self.process = started(arguments, cwd=folder, log=self._log, under=prefix)
+        self.process = started(arguments, cwd=directory, log=self._log, under=prefix)
         self.urls: dict[str, str] = {}
 
     def log(self) -> str:
@@ -436,8 +436,8 @@ def test_link_local_without_root_is_refused(start: Start) -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an environment of its own with the built wheel, and nothing else."""
-    folder = tmp_path_factory.mktemp("package")
-    wheels, environment = folder / "wheels", folder / "environment"
+    directory = tmp_path_factory.mktemp("package")
+    wheels, environment = directory / "wheels", directory / "environment"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     build = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
     run(*pip, *build, str(ROOT))

@@ -29,7 +29,7 @@ server = "localhost:SMTP"
 from = "forewarn@example.com"
 to = ["ops@example.com"]
 user = "fore"
-password_file = "FOLDER/password"
+password_file = "DIRECTORY/password"
 ca_file = "CERTIFICATE"
 on = ["seen", "approved", "recovered"]
 """
@@ -86,10 +86,10 @@ def test_all_sinks_get_every_notification_and_delay_no_event(
     still_place: Ground, own: Certificate, mail: FakeSmtp, heard: Heard
 ) -> None:
     """The mail server hangs, then is ill; the event is prepared for meanwhile."""
-    folder = still_place.folder / "web_0"
-    folder.mkdir()
-    (folder / "password").write_text("pässw0rd\n")
-    (folder / "password").chmod(0o600)
+    directory = still_place.directory / "web_0"
+    directory.mkdir()
+    (directory / "password").write_text("pässw0rd\n")
+    (directory / "password").chmod(0o600)
     settings = SETTINGS.replace("CERTIFICATE", str(own.certificate))
     settings = settings.replace("SMTP", str(mail.port))
     settings = settings.replace("SYSLOG", str(heard.port))

@@ -47,7 +47,7 @@ REQUEST = (
 )
 
 
-def faults_file(folder: Path) -> Path:
+def faults_file(directory: Path) -> Path:
     """Write a playbook of every kind, for all VMs, over and over."""
     steps = [
         f"{kind.name} {kind.argument.example}" if kind.argument else kind.name
@@ -56,7 +56,7 @@ def faults_file(folder: Path) -> Path:
     ]
     steps += ["delay 100ms", "slow 90/10ms", "ok x5"]
     listed = ", ".join(f'"{step}"' for step in steps)
-    file = folder / "faults.toml"
+    file = directory / "faults.toml"
     file.write_text(f"[[fault]]\nplaybook = [{listed}]\nloop = true\n")
     return file
 

@@ -57,12 +57,12 @@ def words(script: str) -> str:
     return shlex.join(["/bin/sh", "-c", script, "program", "{vm}"])
 
 
-def settings(folder: Path, **more: str) -> dict[str, str]:
+def settings(directory: Path, **more: str) -> dict[str, str]:
     # The programs end with the test.
-    wait = f"until test -e {folder}/go || ! test -d {folder}; do sleep 0.05; done"
+    wait = f"until test -e {directory}/go || ! test -d {directory}; do sleep 0.05; done"
     return {
         "driver_kind": "command",
-        "driver_command_reboot": words(f'echo "$1" >> {folder}/begun; {wait}'),
+        "driver_command_reboot": words(f'echo "$1" >> {directory}/begun; {wait}'),
         "timing_recovery": "200ms",
         **more,
     }
@@ -87,9 +87,9 @@ def operation(service: Serving, name: str) -> dict[str, Any]:
     return service.admin(f"/v1/operations/{name}")
 
 
-def kill_all_shims(folder: Path, count: int) -> None:
+def kill_all_shims(directory: Path, count: int) -> None:
     """Kill the processes that record exits, as in a power failure."""
-    records = folder / "forewarn.db.command"
+    records = directory / "forewarn.db.command"
     files: list[Path] = []
     # A shim that is killed early does not record its program.
     for what in ("0.start", "0.program"):

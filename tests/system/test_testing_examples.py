@@ -16,11 +16,11 @@ EXAMPLES = ROOT / "examples" / "testing"
 SECONDS_MAX = 50
 
 
-def _run(*command: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def _run(*command: str, directory: Path = ROOT) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         command,
-        cwd=folder,
+        cwd=directory,
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
@@ -72,7 +72,7 @@ def test_test_of_the_guide_fails_and_then_passes(tmp_path: Path) -> None:
     (tmp_path / "test_service.py").write_text(test, encoding="utf-8")
     command = (sys.executable, "-m", "pytest", "-q", "-W", "error")
 
-    done = _run(*command, folder=tmp_path)
+    done = _run(*command, directory=tmp_path)
     assert done.returncode == 1
     told = _blocks("tutorials/test-your-service.md", "text")[0].splitlines()
     for each in told:
@@ -82,18 +82,18 @@ def test_test_of_the_guide_fails_and_then_passes(tmp_path: Path) -> None:
         )
 
     (tmp_path / "service.py").write_text(service + line, encoding="utf-8")
-    done = _run(*command, folder=tmp_path)
+    done = _run(*command, directory=tmp_path)
     assert done.returncode == 0, done.stdout
 
     (tmp_path / "test_unittest.py").write_text(without_pytest, encoding="utf-8")
-    done = _run(sys.executable, "-m", "unittest", "test_unittest", folder=tmp_path)
+    done = _run(sys.executable, "-m", "unittest", "test_unittest", directory=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_test_of_the_readme_passes(tmp_path: Path) -> None:
     (test,) = _blocks("../README.md", "python")
     (tmp_path / "test_readme.py").write_text(test, encoding="utf-8")
-    done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", folder=tmp_path)
+    done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", directory=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
@@ -104,7 +104,7 @@ def test_a_campaign_of_the_reference_reaches_the_vms(tmp_path: Path) -> None:
         if "[campaign]" in each
     ]
     (tmp_path / "test_campaign.py").write_text(test, encoding="utf-8")
-    done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", folder=tmp_path)
+    done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", directory=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
@@ -132,5 +132,5 @@ def test_user_test_passes_strict_type_checks(tmp_path: Path) -> None:
         settings % (venv.parent, venv.name), encoding="utf-8"
     )
     program = Path(sys.executable).parent / "pyright"
-    done = _run(str(program), folder=tmp_path)
+    done = _run(str(program), directory=tmp_path)
     assert done.returncode == 0, done.stdout

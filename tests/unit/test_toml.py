@@ -59,20 +59,20 @@ one. two. three {DEEP[:60]}"""
     assert toml.loads(text) == tomllib.loads(text)
 
 
-def settings(text: str, folder: Path, load: Callable[[Path], object]) -> None:
-    file = folder / "a.toml"
+def settings(text: str, directory: Path, load: Callable[[Path], object]) -> None:
+    file = directory / "a.toml"
     file.write_text(text)
     load(file)
 
 
 READERS: dict[str, Callable[[str, Path], object]] = {
     "fleet": lambda text, _: read_fleet(text, name="fleet.toml"),
-    "service": lambda text, folder: settings(
-        text, folder, lambda file: load_settings(file=file, environ={}, flags={})
+    "service": lambda text, directory: settings(
+        text, directory, lambda file: load_settings(file=file, environ={}, flags={})
     ),
-    "agent": lambda text, folder: settings(
+    "agent": lambda text, directory: settings(
         text,
-        folder,
+        directory,
         lambda file: load_agent_settings(file=str(file), environ={}, flags={}),
     ),
     "addresses": lambda text, _: read_plan(text, name="addresses.toml"),

@@ -65,8 +65,8 @@ def read_assets() -> Assets:
     )
 
 
-def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
-    for each in folder.iterdir():
+def _files(directory: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
+    for each in directory.iterdir():
         if each.is_dir():
             yield from _files(each, f"{prefix}{each.name}/")
         elif (kind := MEDIA_TYPES.get(each.name.rpartition(".")[2])) is not None:

@@ -162,12 +162,14 @@ def _check_observers(settings: Settings) -> None:
 
 
 def _check_records(settings: Settings) -> None:
-    folder = _records_of(settings).absolute().parent
+    directory = _records_of(settings).absolute().parent
     # The default directory is next to the store, and the check of the store reports its
     # problems.
-    if settings.command.records and not folder.is_dir():
+    if settings.command.records and not directory.is_dir():
         raise problem(
-            settings, "driver.command.records", f"the directory {folder} does not exist"
+            settings,
+            "driver.command.records",
+            f"the directory {directory} does not exist",
         )
 
 

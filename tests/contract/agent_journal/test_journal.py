@@ -32,7 +32,7 @@ LIMITS = Limits(history_rows=10, history_age=DAY, queue_rows=3)
 
 
 class InMemory:
-    def __init__(self, _folder: Path) -> None:
+    def __init__(self, _directory: Path) -> None:
         self.journal = MemoryJournal(teller=tell, limits=LIMITS)
 
     def order(self, event_id: str) -> None:
@@ -40,8 +40,8 @@ class InMemory:
 
 
 class OnDisk:
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "agent.db"
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "agent.db"
         self.journal = SqliteJournal(self._path, teller=tell, limits=LIMITS)
 
     def order(self, event_id: str) -> None:
@@ -79,9 +79,9 @@ def test_journal_is_new_before_its_first_save(journal: Journal) -> None:
 def test_journal_names_are_unique(kind: str, tmp_path: Path) -> None:
     names: set[str] = set()
     for number in range(20):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        made = MAKERS[kind](folder).journal
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        made = MAKERS[kind](directory).journal
         names.add(made.load().journal)
         made.close()
     assert len(names) == 20

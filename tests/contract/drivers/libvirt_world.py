@@ -26,7 +26,7 @@ WATCHING = """#!/bin/sh
 # A worker that watches also prints what a test lets happen.
 for last; do :; done
 if [ "$last" = serve ]; then
-    tail -n +1 -f {folder}/sightings | sed -u 's/.*/{{"seen": &}}/' &
+    tail -n +1 -f {directory}/sightings | sed -u 's/.*/{{"seen": &}}/' &
 fi
 exec {python} "$@"
 """
@@ -40,29 +40,29 @@ class LibvirtWorld(CommandWorld):
     remembers_deleted = False
     tells_states = True
 
-    def __init__(self, folder: Path) -> None:
-        self.libvirts = FakeLibvirts(folder / "libvirt", *HOSTS)
-        script = WATCHING.format(folder=folder, python=fake_python(folder))
-        self.python = folder / "watching-python"
+    def __init__(self, directory: Path) -> None:
+        self.libvirts = FakeLibvirts(directory / "libvirt", *HOSTS)
+        script = WATCHING.format(directory=directory, python=fake_python(directory))
+        self.python = directory / "watching-python"
         self.python.write_text(script)
         self.python.chmod(0o755)
         disk = "<source file='/disks/web.qcow2'/>"
         for vm in ("web_0", "web_1"):
             devices = f"<devices><disk device='disk'>{disk}</disk></devices>"
-            devices = devices.replace("/disks", str(self.libvirts.folder))
+            devices = devices.replace("/disks", str(self.libvirts.directory))
             self.libvirts.start(vm, "h1", devices=devices)
         volume = "<volume><name>web.qcow2</name>{}</volume>"
         base = "<backingStore><path>/base.qcow2</path></backingStore>"
-        file = self.libvirts.folder / "web.qcow2.volume"
+        file = self.libvirts.directory / "web.qcow2.volume"
         file.write_text(volume.format(base))
-        super().__init__(folder)
+        super().__init__(directory)
 
     def opened(self) -> LibvirtDriver:
         driver = LibvirtDriver(
             self._programs(),
             python=str(self.python),
             connections=self.libvirts.connections(),
-            records=self._folder / "records",
+            records=self._directory / "records",
             clock=SystemClock(),
         )
         driver.watch_hosts(HOSTS)
@@ -80,7 +80,7 @@ class LibvirtWorld(CommandWorld):
 
     def hide(self, vm: str) -> None:
         for host in HOSTS:
-            (self.libvirts.folder / host / f"hidden-{vm}").touch()
+            (self.libvirts.directory / host / f"hidden-{vm}").touch()
 
     def _domains(self, vm: str) -> list[Any]:
         hosts = [self.libvirts.host(host) for host in HOSTS]
@@ -100,7 +100,7 @@ class LibvirtWorld(CommandWorld):
 
     def only_mark(self, call: Call) -> None:
         World.begin(self, call)
-        record = self._folder / "records" / f"{call.operation_id}.{call.generation}"
+        record = self._directory / "records" / f"{call.operation_id}.{call.generation}"
         for number, vm in enumerate(call.vms):
             program = record / f"{number}.program"
             eventually(program.exists, bool, what="the program")

@@ -20,12 +20,12 @@ class QemuWorld(CommandWorld):
     lacks = frozenset({Action.REIMAGE})
     can_choose = False
 
-    def __init__(self, folder: Path) -> None:
-        self.places = places_in(folder / "qemu")
-        self.qemus = FakeQemus(folder / "qemu")
+    def __init__(self, directory: Path) -> None:
+        self.places = places_in(directory / "qemu")
+        self.qemus = FakeQemus(directory / "qemu")
         for vm in ("web_0", "web_1"):
             self.qemus.start(vm, "h1")
-        super().__init__(folder)
+        super().__init__(directory)
 
     def _programs(self) -> Programs:
         own = programs_of(

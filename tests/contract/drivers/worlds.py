@@ -281,36 +281,36 @@ class CommandWorld(World):
     """Real programs that wait for a file, so that the test controls their end."""
 
     def __init__(
-        self, folder: Path, *, has_marks: bool = False, observes_many: bool = False
+        self, directory: Path, *, has_marks: bool = False, observes_many: bool = False
     ) -> None:
-        self._folder = folder
+        self._directory = directory
         self._has_marks = has_marks
         self._observes_many = observes_many
         self._spoiled: dict[str, str] = {}
         self._waiting: list[Call] = []
         self._lost = 0
-        (folder / "sightings").touch()
+        (directory / "sightings").touch()
         # It has a line that is in no output.
-        (folder / "hidden").write_text("nothing is hidden\n")
+        (directory / "hidden").write_text("nothing is hidden\n")
         super().__init__()
 
     def opened(self) -> CommandDriver:
         return CommandDriver(
-            self._programs(), records=self._folder / "records", clock=SystemClock()
+            self._programs(), records=self._directory / "records", clock=SystemClock()
         )
 
     def _waiting_words(self, words: tuple[str, ...], wait: str) -> tuple[str, ...]:
         """Return a program that a file with the name of the VM replaces by a fault."""
         fault = f'{wait} test -e "$0" && . "$0"; exec "$@"'
-        return "/bin/sh", "-c", fault, f"{self._folder}/fail-{{vm}}", *words
+        return "/bin/sh", "-c", fault, f"{self._directory}/fail-{{vm}}", *words
 
     def _watch(self) -> tuple[str, ...]:
         # Like a program that prints the present state when it starts.
-        return "/usr/bin/tail", "-n", "+1", "-f", f"{self._folder}/sightings"
+        return "/usr/bin/tail", "-n", "+1", "-f", f"{self._directory}/sightings"
 
     def _programs(self) -> Programs:
-        harmless = (sys.executable, "-S", str(HARMLESS), str(self._folder / "vms"))
-        wait = ("--wait-for", f"{self._folder}/go-{{operation}}")
+        harmless = (sys.executable, "-S", str(HARMLESS), str(self._directory / "vms"))
+        wait = ("--wait-for", f"{self._directory}/go-{{operation}}")
         hosts = ("--hosts", ",".join(TARGETS))
         work = (*harmless, "{action}", "{vm}", *wait, *hosts)
         words = self._waiting_words(work, "")
@@ -328,17 +328,17 @@ class CommandWorld(World):
         )
 
     def _observe(self, harmless: tuple[str, ...]) -> tuple[str, ...]:
-        script = f'grep -q -F "\\"$0\\"" {self._folder}/hidden && exit 1; exec "$@"'
+        script = f'grep -q -F "\\"$0\\"" {self._directory}/hidden && exit 1; exec "$@"'
         return "/bin/sh", "-c", script, "{vm}", *harmless, "observe", "{vm}"
 
     def _observe_many(self, harmless: tuple[str, ...]) -> tuple[str, ...]:
-        asked, hidden = self._folder / "asked", self._folder / "hidden"
+        asked, hidden = self._directory / "asked", self._directory / "hidden"
         asked.touch()
         script = f'echo >> {asked}; "$@" | grep -v -F -f {hidden}'
         return "/bin/sh", "-c", script, "sh", *harmless, "observe-many"
 
     def limit(self, *limited: Limited) -> None:
-        (self._folder / "vms").mkdir(exist_ok=True)
+        (self._directory / "vms").mkdir(exist_ok=True)
         lines = (
             {
                 **({"vm": each.vm} if each.vm else {"host": each.host}),
@@ -349,24 +349,24 @@ class CommandWorld(World):
             for each in limited
         )
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
-        (self._folder / "vms" / "limited").write_text(text)
+        (self._directory / "vms" / "limited").write_text(text)
 
     def keep_silent(self) -> None:
         # The program ends with an error before it prints a line.
         self.limit()
-        (self._folder / "vms" / "limited").write_text("not JSON\n")
+        (self._directory / "vms" / "limited").write_text("not JSON\n")
 
     def programs_asked(self) -> int:
         """Return how often `observe_many` was started."""
-        return (self._folder / "asked").read_text().count("\n")
+        return (self._directory / "asked").read_text().count("\n")
 
     def hide(self, vm: str) -> None:
-        with (self._folder / "hidden").open("a") as file:
+        with (self._directory / "hidden").open("a") as file:
             file.write(f'"{vm}"\n')
 
     def _is_let_go(self, what: str) -> str:
         """Return a shell condition: the call may end, or the test has ended."""
-        return f"test -e {self._folder}/go-{{{what}}} || ! test -d {self._folder}"
+        return f"test -e {self._directory}/go-{{{what}}} || ! test -d {self._directory}"
 
     def _waiting_programs(self, own: Programs) -> Programs:
         """Return a driver's own programs, with each call waiting for `let_go`."""
@@ -384,10 +384,10 @@ class CommandWorld(World):
 
     def _step_words(self) -> tuple[str, ...]:
         wait = f"until {self._is_let_go('visit')}; do sleep 0.02; done"
-        mark = f"{self._folder}/vms/mark.host.{{host}}"
-        begun = f"mkdir -p {self._folder}/vms; {_mark_words('begun')} > {mark}"
-        log = f"echo {{step}} {{host}} {{version}} >> {self._folder}/steps"
-        fault = f"test -e {self._folder}/step-end && . {self._folder}/step-end"
+        mark = f"{self._directory}/vms/mark.host.{{host}}"
+        begun = f"mkdir -p {self._directory}/vms; {_mark_words('begun')} > {mark}"
+        log = f"echo {{step}} {{host}} {{version}} >> {self._directory}/steps"
+        fault = f"test -e {self._directory}/step-end && . {self._directory}/step-end"
         done = f"{_mark_words('done')} > {mark}"
         return "/bin/sh", "-c", f"{begun}; {wait}; {log}; {fault}; {done}"
 
@@ -400,21 +400,21 @@ class CommandWorld(World):
     def only_mark(self, call: Call) -> None:
         """Let the program and its shim be killed when it has written its mark."""
         World.begin(self, call)
-        record = self._folder / "records" / f"{call.operation_id}.{call.generation}"
+        record = self._directory / "records" / f"{call.operation_id}.{call.generation}"
         for number, vm in enumerate(call.vms):
-            mark = self._folder / "vms" / f"mark.vm.{vm.vm}"
+            mark = self._directory / "vms" / f"mark.vm.{vm.vm}"
             eventually(mark.exists, bool, what="the mark")
             for file in (record / f"{number}.start", record / f"{number}.program"):
                 os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
 
     def wait_for_mark(self, vm: str) -> None:
-        file = self._folder / "vms" / f"mark.vm.{vm}"
+        file = self._directory / "vms" / f"mark.vm.{vm}"
         eventually(file.exists, bool, what="the mark")
 
     def _spoil_marks(self) -> None:
         for vm, text in self._spoiled.items():
             name = f"vm.{vm}" if vm else "host.h1"
-            file = self._folder / "vms" / f"mark.{name}"
+            file = self._directory / "vms" / f"mark.{name}"
             eventually(file.exists, bool, what="the mark")
             if text:
                 file.write_text(text)
@@ -422,12 +422,12 @@ class CommandWorld(World):
                 file.unlink()
 
     def end_steps_with(self, status: int, said: str = "") -> None:
-        (self._folder / "step-end").write_text(f"echo '{said}'; exit {status}\n")
+        (self._directory / "step-end").write_text(f"echo '{said}'; exit {status}\n")
 
     def lose_memory(self) -> None:
         self._spoil_marks()
         self.driver.close()
-        for path in (self._folder / "records").iterdir():
+        for path in (self._directory / "records").iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
         self.driver = self.opened()
@@ -435,21 +435,21 @@ class CommandWorld(World):
     def fail(self, vm: str, *, is_down: bool = False, host: str = "") -> None:
         said = f'echo "vm-host: {host}"; ' if host else ""
         status = DOWN_STATUS if is_down else RUNS_STATUS
-        (self._folder / f"fail-{vm}").write_text(f"{said}exit {status}\n")
+        (self._directory / f"fail-{vm}").write_text(f"{said}exit {status}\n")
 
     def land(self, vm: str, host: str) -> None:
         said = f'echo "vm-host: {host}"; ' if host else ""
-        (self._folder / f"fail-{vm}").write_text(f"{said}exit {DONE_STATUS}\n")
+        (self._directory / f"fail-{vm}").write_text(f"{said}exit {DONE_STATUS}\n")
 
     def see(self, line: str) -> None:
-        with (self._folder / "sightings").open("a") as file:
+        with (self._directory / "sightings").open("a") as file:
             file.write(f"{line}\n")
 
     def lose(self, call: Call, vm: str) -> None:
         super().begin(call)
         self._lost += 1
         number = [each.vm for each in call.vms].index(vm)
-        records = self._folder / "records" / f"{call.operation_id}.{call.generation}"
+        records = self._directory / "records" / f"{call.operation_id}.{call.generation}"
         files = records / f"{number}.start", records / f"{number}.program"
         # A shim that is killed before it has recorded its program loses the program.
         eventually(files[1].exists, bool, what="the program")
@@ -478,4 +478,4 @@ class CommandWorld(World):
         eventually(self.driver.under_way, lambda count: count == self._lost)
 
     def _go(self, call: Call) -> None:
-        (self._folder / f"go-{call.operation_id}").touch()
+        (self._directory / f"go-{call.operation_id}").touch()

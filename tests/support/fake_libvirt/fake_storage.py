@@ -1,6 +1,6 @@
 """The storage pool `images` of the fake libvirt, and the error of the library.
 
-The pool is the folder of all hosts, and a volume is a file with its definition. Files
+The pool is the directory of all hosts, and a volume is a file with its definition. Files
 there are its faults:
 
     kill-before-create   the process is killed before it creates a volume
@@ -49,26 +49,26 @@ class Volume:
 class Pool:
     """The pool."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def name(self) -> str:
         return "images"
 
     def refresh(self, flags: int) -> int:
-        """Read the folder again, as each call of this one does."""
+        """Read the directory again, as each call of this one does."""
         return 0
 
     def createXML(self, xml: str, flags: int) -> None:  # noqa: N802
         name = ET.fromstring(xml).findtext("name")
-        file = self._folder / f"{name}.volume"
+        file = self._directory / f"{name}.volume"
         if file.exists():
             raise libvirtError(f"volume target path '{name}' already exists", INVALID)
-        if (self._folder / "full").exists():
+        if (self._directory / "full").exists():
             raise libvirtError("No space left on device", INVALID)
-        if (self._folder / "kill-before-create").exists():
+        if (self._directory / "kill-before-create").exists():
             raise KilledError
-        if (self._folder / "kill-in-create").exists():
+        if (self._directory / "kill-in-create").exists():
             file.write_text(f"<volume><name>{name}</name></volume>")
             raise KilledError
         file.write_text(xml)

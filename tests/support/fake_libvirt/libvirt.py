@@ -1,7 +1,7 @@
-"""A fake of the module `libvirt`, for workers: hosts are folders, domains are files.
+"""A fake of the module `libvirt`, for workers: hosts are directories, domains are files.
 
-The URI of a host is `fake:///FOLDER`. All processes that use a folder see the same host,
-and a lock makes each call one step. Files in the folder of a host are its faults:
+The URI of a host is `fake:///DIRECTORY`. All processes that use a directory see the same host,
+and a lock makes each call one step. Files in the directory of a host are its faults:
 
     down             nothing can connect, and connections are lost
     hang             each call waits until the file is gone
@@ -66,11 +66,11 @@ def virEventRunDefaultImpl() -> int:  # noqa: N802
 
 def open(uri: str) -> "virConnect":  # noqa: A001 - the name of the real one
     """Connect to a host."""
-    folder = Path(uri.removeprefix("fake://"))
-    _wait_while(folder / "hang")
-    if not folder.is_dir() or (folder / "down").exists():
-        raise libvirtError(f"unable to connect to {folder.name}", RPC)
-    return virConnect(folder)
+    directory = Path(uri.removeprefix("fake://"))
+    _wait_while(directory / "hang")
+    if not directory.is_dir() or (directory / "down").exists():
+        raise libvirtError(f"unable to connect to {directory.name}", RPC)
+    return virConnect(directory)
 
 
 def end() -> None:
@@ -87,15 +87,15 @@ def _wait_while(file: Path) -> None:
 class virConnect:  # noqa: N801 - the name of the real one
     """A connection to a host."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self._callbacks: dict[int, tuple[int, Callable[..., object], object]] = {}
         self._lost = False
         self._heard = len(self._events())
         _connections.append(self)
 
     def isAlive(self) -> int:  # noqa: N802
-        is_there = self.folder.is_dir() and not (self.folder / "down").exists()
+        is_there = self.directory.is_dir() and not (self.directory / "down").exists()
         return int(is_there and not self._lost)
 
     def setKeepAlive(self, interval: int, count: int) -> int:  # noqa: N802
@@ -106,7 +106,7 @@ class virConnect:  # noqa: N801 - the name of the real one
             return 9_000_000
 
     def getHostname(self) -> str:  # noqa: N802
-        return self.folder.name
+        return self.directory.name
 
     def getInfo(self) -> list[Any]:  # noqa: N802
         with self._locked():
@@ -119,17 +119,19 @@ class virConnect:  # noqa: N801 - the name of the real one
 
     def lookupByName(self, name: str) -> "virDomain":  # noqa: N802
         with self._locked():
-            if sys.argv[-1] == "serve" and (self.folder / f"hidden-{name}").exists():
+            if sys.argv[-1] == "serve" and (self.directory / f"hidden-{name}").exists():
                 raise libvirtError("access denied", 88)
             self._note(name)
         return virDomain(self, name)
 
     def listAllDomains(self, flags: int) -> list["virDomain"]:  # noqa: N802
         with self._locked():
-            return [virDomain(self, file.stem) for file in self.folder.glob("*.json")]
+            return [
+                virDomain(self, file.stem) for file in self.directory.glob("*.json")
+            ]
 
     def listAllNetworks(self, flags: int) -> list["_Network"]:  # noqa: N802
-        return [_Network(text) for text in self.folder.glob("*.network")]
+        return [_Network(text) for text in self.directory.glob("*.network")]
 
     def defineXML(self, xml: str) -> "virDomain":  # noqa: N802
         with self._locked():
@@ -161,7 +163,7 @@ class virConnect:  # noqa: N801 - the name of the real one
     def storagePoolLookupByName(self, name: str) -> Pool:  # noqa: N802
         if name != "images":
             raise libvirtError(f"no storage pool with matching name '{name}'", 49)
-        return Pool(self.folder.parent)
+        return Pool(self.directory.parent)
 
     def domainEventRegisterAny(  # noqa: N802
         self, domain: object, kind: int, hear: Callable[..., object], opaque: object
@@ -179,14 +181,14 @@ class virConnect:  # noqa: N801 - the name of the real one
 
     @contextmanager
     def _locked(self) -> Generator[None]:
-        _wait_while(self.folder / "hang")
+        _wait_while(self.directory / "hang")
         if not self.isAlive():
             raise libvirtError("client socket is closed", 1)
-        with _exclusive(self.folder.parent):
+        with _exclusive(self.directory.parent):
             yield
 
     def _known(self, name: str) -> Note | None:
-        file = self.folder / f"{name}.json"
+        file = self.directory / f"{name}.json"
         return json.loads(file.read_text()) if file.exists() else None
 
     def _note(self, name: str) -> Note:
@@ -197,26 +199,26 @@ class virConnect:  # noqa: N801 - the name of the real one
         return note
 
     def _write(self, name: str, note: Note | None) -> None:
-        file = self.folder / f"{name}.json"
+        file = self.directory / f"{name}.json"
         if note is None:
             file.unlink()
         else:
             file.write_text(json.dumps(note))
 
     def _say(self, name: str, event: int, detail: int, kind: int = LIFECYCLE) -> None:
-        with (self.folder / "events").open("a") as file:
+        with (self.directory / "events").open("a") as file:
             file.write(json.dumps([name, event, detail, kind]) + "\n")
 
     def _events(self) -> list[list[Any]]:
-        file = self.folder / "events"
+        file = self.directory / "events"
         lines = file.read_text().splitlines() if file.exists() else []
         return [json.loads(line) for line in lines]
 
     def _hear(self) -> None:
-        if not self.isAlive() or (self.folder / "hang").exists():
+        if not self.isAlive() or (self.directory / "hang").exists():
             return
         try:
-            with _exclusive(self.folder.parent):
+            with _exclusive(self.directory.parent):
                 events = self._events()[self._heard :]
         except libvirtError:
             return
@@ -233,9 +235,9 @@ class virConnect:  # noqa: N801 - the name of the real one
 
 
 @contextmanager
-def _exclusive(folder: Path) -> Generator[None]:
+def _exclusive(directory: Path) -> Generator[None]:
     try:
-        file = (folder / "lock").open("a")
+        file = (directory / "lock").open("a")
     except FileNotFoundError:
         # The test has ended.
         raise libvirtError("the host is gone", RPC) from None
@@ -305,7 +307,7 @@ class virDomain:  # noqa: N801 - the name of the real one
         return [self._read()["state"], 2 << 20, 2 << 20, 2, 0]
 
     def interfaceAddresses(self, source: int, flags: int) -> dict[str, Any]:  # noqa: N802
-        leases = self._conn.folder / f"{self._name}.leases"
+        leases = self._conn.directory / f"{self._name}.leases"
         if not leases.exists():
             raise libvirtError("no leases", INVALID)
         addresses = [{"addr": each} for each in leases.read_text().split()]
@@ -452,8 +454,8 @@ class virDomain:  # noqa: N801 - the name of the real one
         return 0
 
     def migrateStartPostCopy(self, flags: int) -> int:  # noqa: N802
-        (self._conn.folder / "slow").unlink(missing_ok=True)
-        (self._conn.folder / "post-copied").touch()
+        (self._conn.directory / "slow").unlink(missing_ok=True)
+        (self._conn.directory / "post-copied").touch()
         return 0
 
     def migrateToURI3(self, uri: str, params: Note, flags: int) -> int:  # noqa: N802
@@ -463,13 +465,13 @@ class virDomain:  # noqa: N801 - the name of the real one
             if is_active == bool(flags & OFFLINE):
                 raise libvirtError("cannot be migrated in this state", INVALID)
             note["job"] = 1
-        slow = self._conn.folder / "slow"
+        slow = self._conn.directory / "slow"
         while slow.exists():
             if not self._read()["job"]:
                 raise libvirtError("operation aborted: canceled by client", 78)
             time.sleep(PAUSE_SECONDS)
         self._move(destination, flags)
-        lose = self._conn.folder / "lose-migration"
+        lose = self._conn.directory / "lose-migration"
         if lose.exists():
             lose.unlink()
             self._conn._lost = True

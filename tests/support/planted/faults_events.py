@@ -169,8 +169,8 @@ class ResourcesEmpty(_Changed):
 )
 class ResourcesAsIds(_Changed):
     def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
-        folder = "/subscriptions/0/resourceGroups/planted/virtualMachines"
-        return {"Resources": [f"{folder}/{each}" for each in event.plan.resources]}
+        directory = "/subscriptions/0/resourceGroups/planted/virtualMachines"
+        return {"Resources": [f"{directory}/{each}" for each in event.plan.resources]}
 
 
 @defect(

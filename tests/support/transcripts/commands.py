@@ -36,9 +36,9 @@ def fleet(story: Story, words: Words, body: Sequence[str]) -> None:
     names = words.all(least=0, most=1)
     tables = story.tables
     if names:
-        if story.folder is None:
-            raise words.error("there is no folder of fleets here")
-        file = story.folder / f"{names[0]}.toml"
+        if story.directory is None:
+            raise words.error("there is no directory of fleets here")
+        file = story.directory / f"{names[0]}.toml"
         if not file.is_file():
             raise words.error(f"there is no fleet {names[0]}")
         tables = fleet_lines.read(file.read_text(encoding="utf-8"))
@@ -369,13 +369,13 @@ def play(
     text: str,
     *,
     name: str,
-    folder: Path | None = None,
+    directory: Path | None = None,
     store: Callable[[], Store] | None = None,
 ) -> str:
     """Return the transcript `text` as it is when it is played now.
 
-    `folder` has the fleets that it names; `store` opens the store. Raises
+    `directory` has the fleets that it names; `store` opens the store. Raises
     TranscriptError for an invalid command.
     """
-    story = Story(folder=folder, store=store)
+    story = Story(directory=directory, store=store)
     return replay(text, lambda block: carry_out(story, block), name=name)

@@ -37,11 +37,11 @@ class Story:
         self,
         *,
         store: Callable[[], Store] | None = None,
-        folder: Path | None = None,
+        directory: Path | None = None,
     ) -> None:
         """Begin before the beginning.
 
-        `store` opens the store, again after each crash; in `folder` are the fleet
+        `store` opens the store, again after each crash; in `directory` are the fleet
         files that a story names.
         """
         if store is None:
@@ -50,7 +50,7 @@ class Story:
         self.names = Names()
         self.audience = Audience(self.names, self.tell)
         self.is_down = False
-        self.folder = folder
+        self.directory = directory
         self.tables: fleets.Tables = {}
         self._settings: dict[str, str] = {}
         self._store = store

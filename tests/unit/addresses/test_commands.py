@@ -50,8 +50,8 @@ ROUTES: list[dict[str, Any]] = [
 class Host:
     """Programs that print given output and record their arguments."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.links = LINKS
         self.routes: list[dict[str, Any]] = []
         self.rules: list[dict[str, Any]] = []
@@ -66,19 +66,19 @@ class Host:
         )
         cases += f"*'list '*) echo '{json.dumps({'nftables': self.nft})}' ;;\n"
         for name in programs:
-            program = self.folder / name
+            program = self.directory / name
             program.write_text(
                 f'#!/bin/sh\ncase "$0 $*" in\n{cases}'
-                f"*) echo \"{name} $*\" >> '{self.folder}/log'; "
+                f"*) echo \"{name} $*\" >> '{self.directory}/log'; "
                 f"while [ $0 != ${{0%nft}} ] && read line; do "
-                f"echo \"$line\" >> '{self.folder}/loaded'; done\n"
+                f"echo \"$line\" >> '{self.directory}/loaded'; done\n"
                 f"{self.failing} ;;\nesac\n",
                 encoding="utf-8",
             )
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
     def log(self) -> list[str]:
-        log = self.folder / "log"
+        log = self.directory / "log"
         return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
@@ -131,7 +131,7 @@ def test_apply_loads_the_rules_before_the_routes(host: Host, forewarn: Run) -> N
         "ip -4 route replace 192.0.2.6 dev vmbr0.10 table 16925 proto 169",
         "ip -4 rule add pref 16925 from 169.254.169.254 lookup 16925 protocol 169",
     ]
-    loaded = (host.folder / "loaded").read_text(encoding="utf-8")
+    loaded = (host.directory / "loaded").read_text(encoding="utf-8")
     assert loaded.startswith("table inet forewarn\ndelete table inet forewarn\n")
 
 
@@ -157,7 +157,7 @@ def test_undo_removes_routes_first_and_rules_last(host: Host, forewarn: Run) -> 
         "ip -4 route del local 169.254.169.254 dev lo table local proto 169",
         "nft -f -",
     ]
-    loaded = (host.folder / "loaded").read_text(encoding="utf-8")
+    loaded = (host.directory / "loaded").read_text(encoding="utf-8")
     assert loaded == "table inet forewarn\ndelete table inet forewarn\n"
 
 
@@ -265,7 +265,7 @@ def test_hanging_program_is_stopped(
 
 
 def test_invalid_file_changes_nothing(host: Host, forewarn: Run) -> None:
-    (host.folder / "fleet.toml").write_text("[[vm]]\n", encoding="utf-8")
+    (host.directory / "fleet.toml").write_text("[[vm]]\n", encoding="utf-8")
     for words in (("plan", "--fleet", "fleet.toml"), ("plan", "fleet.toml")):
         status, out, err = forewarn(*words)
         assert (status, out) == (2, "")
@@ -274,12 +274,12 @@ def test_invalid_file_changes_nothing(host: Host, forewarn: Run) -> None:
 
 
 def test_addresses_come_from_the_fleet_file(host: Host, forewarn: Run) -> None:
-    (host.folder / "fleet.toml").write_text(
+    (host.directory / "fleet.toml").write_text(
         '[[host]]\nname = "h1"\n'
         '[[vm]]\nname = "web_0"\nhost = "h1"\naddress = "192.0.2.7"\n',
         encoding="utf-8",
     )
-    (host.folder / "addresses.toml").write_text(
+    (host.directory / "addresses.toml").write_text(
         '[[port]]\nvm = "web_0"\ninterface = "tap0"\n', encoding="utf-8"
     )
     assert "192.0.2.7 dev tap0" in forewarn("plan", "--fleet=fleet.toml")[1]

@@ -53,12 +53,12 @@ are refused."""
 Make = Callable[..., Parts]
 
 
-def settings(folder: Path, text: str = "", **flags: str) -> Settings:
-    file = folder / "agent.toml"
+def settings(directory: Path, text: str = "", **flags: str) -> Settings:
+    file = directory / "agent.toml"
     file.write_text(text, encoding="utf-8")
     given = {
         "endpoint": NOBODY,
-        "state": str(folder / "agent.db"),
+        "state": str(directory / "agent.db"),
         "listen": "",
         "name": "vm1",
         **{name.replace("__", "."): value for name, value in flags.items()},
@@ -129,9 +129,9 @@ def test_occupied_address_is_reported_and_the_agent_still_watches(
             assert any(f"cannot listen at {address}" in each for each in problems)
 
 
-def elsewhere(folder: Path) -> dict[str, str]:
+def elsewhere(directory: Path) -> dict[str, str]:
     """Return the settings of an agent that may run beside another."""
-    return {"state": f"{folder}/other.db", "endpoint": f"{NOBODY}/other"}
+    return {"state": f"{directory}/other.db", "endpoint": f"{NOBODY}/other"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract names")

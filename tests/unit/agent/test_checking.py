@@ -23,11 +23,11 @@ def at(server: Scripted) -> Endpoint:
 
 
 def told(
-    folder: Path, first: Scripted, others: Sequence[Scripted], heard: Sequence[str]
+    directory: Path, first: Scripted, others: Sequence[Scripted], heard: Sequence[str]
 ) -> list[Finding]:
     """Return what is found of the endpoint where others may be it."""
     endpoints = [at(each) for each in (first, *others)]
-    environ = {"FOREWARN_AGENT_STATE": f"{folder}/agent.db"}
+    environ = {"FOREWARN_AGENT_STATE": f"{directory}/agent.db"}
     environ["FOREWARN_AGENT_LISTEN"] = ""
     found = list(
         findings(

@@ -19,10 +19,10 @@ from tests.support.residents import Resident, hasten
 from tests.support.scripted import plain, scripted
 
 
-def settings(folder: Path, **flags: str) -> Settings:
+def settings(directory: Path, **flags: str) -> Settings:
     given = {
         "endpoint": f"http://127.0.0.1:{free_port()}",
-        "state": f"{folder}/agent.db",
+        "state": f"{directory}/agent.db",
         "listen": f"127.0.0.1:{free_port()}",
         "name": "web_0",
         **flags,
@@ -48,7 +48,7 @@ def text(path: Path) -> None:
     path.write_text("[Unit]\nDescription=somebody's\n")
 
 
-def folder(path: Path) -> None:
+def directory(path: Path) -> None:
     path.mkdir()
 
 
@@ -67,7 +67,7 @@ def foreign(path: Path) -> None:
     [
         (no_state, ""),
         (text, "nor an agent journal"),
-        (folder, "is not a regular file"),
+        (directory, "is not a regular file"),
         (fifo, "is not a regular file"),
         (foreign, "is a database of another program"),
     ],

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="it has no FIFOs")
 KINDS = {
     "FIFO": "a FIFO",
     "zero": "a device",
-    "folder": "a directory",
+    "directory": "a directory",
     "socket": "a socket",
 }
 
@@ -55,7 +55,7 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, s
             os.mkfifo(place)
         elif kind == "zero":
             place.symlink_to("/dev/zero")
-        elif kind == "folder":
+        elif kind == "directory":
             place.mkdir()
         else:
             listener.bind(str(place))

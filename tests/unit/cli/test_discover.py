@@ -153,7 +153,7 @@ def test_hosts_and_vms_of_libvirt_are_a_stable_fleet_file(
     libvirts.host("h1").defineXML("<domain><name>web_1</name></domain>")
     libvirts.start("db_0", "h1")
     libvirts.start("lease", "h2")
-    (libvirts.folder / "h2" / "lease.leases").write_text("192.0.2.9 192.0.2.8")
+    (libvirts.directory / "h2" / "lease.leases").write_text("192.0.2.9 192.0.2.8")
     libvirts.domain("db_0", "h1").shutdown()
     ended = forewarn(*words_for(libvirts, tmp_path, "h2", "h1"))
     assert (ended.status, ended.err) == (0, "")

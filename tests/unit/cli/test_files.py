@@ -18,8 +18,8 @@ def test_file_and_future_file_are_replaceable(tmp_path: Path) -> None:
 
 
 def test_file_in_memory_is_replaceable() -> None:
-    with TemporaryDirectory(dir="/dev/shm") as folder:
-        assert is_replaceable(str(Path(folder, "report.xml")))
+    with TemporaryDirectory(dir="/dev/shm") as directory:
+        assert is_replaceable(str(Path(directory, "report.xml")))
 
 
 def test_link_to_a_file_is_replaceable(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ BAD = '[[vm]]\nname = "a"\nhost = "h7"\nsize = 3\n'
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in an empty folder."""
+    """Stand in an empty directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -107,7 +107,7 @@ def test_export_writes_a_file_that_applies_without_changes(
     assert (here / "now.toml").read_text() == shown
     assert forewarn("fleet", "apply", "now.toml").out == "nothing to change\n"
     assert json.loads(forewarn("fleet", "export", "--json").out)["text"] == shown
-    ended = forewarn("fleet", "export", "no/such/folder")
+    ended = forewarn("fleet", "export", "no/such/directory")
     assert ended.status == 1
 
 

@@ -155,7 +155,7 @@ def test_missing_own_module_is_not_reported_as_a_missing_extra(
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in an empty folder, with no setting in the environment."""
+    """Stand in an empty directory, with no setting in the environment."""
     monkeypatch.chdir(tmp_path)
     for name in OPTIONS:
         monkeypatch.delenv(environment_name(name), raising=False)

@@ -123,16 +123,16 @@ CASES: dict[tuple[str, ...], set[str]] = {
 }
 
 
-def script(forewarn: Forewarn, shell: str, folder: Path) -> Path:
+def script(forewarn: Forewarn, shell: str, directory: Path) -> Path:
     ended = forewarn("completion", shell)
     assert ended.status == 0
-    file = folder / f"completion.{shell}"
+    file = directory / f"completion.{shell}"
     file.write_text(ended.out)
-    (folder / "forewarn.toml").touch()
+    (directory / "forewarn.toml").touch()
     return file
 
 
-def run(shell: str, text: str, folder: Path) -> list[str]:
+def run(shell: str, text: str, directory: Path) -> list[str]:
     """Return the lines that a shell prints."""
     program = shutil.which(shell)
     if program is None:
@@ -140,8 +140,8 @@ def run(shell: str, text: str, folder: Path) -> list[str]:
     flags = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     done = subprocess.run(
         [program, *flags, "-c", text],
-        cwd=folder,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "TERM": "dumb"},
+        cwd=directory,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(directory), "TERM": "dumb"},
         capture_output=True,
         text=True,
         timeout=120,

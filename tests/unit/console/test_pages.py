@@ -64,9 +64,9 @@ def test_files_of_the_shell_are_kept_for_good(served: TestClient) -> None:
 
 
 def test_each_file_has_its_media_type(served: TestClient) -> None:
-    folder = links_of(served.get("/console/").text)[0].rpartition("/")[0]
+    directory = links_of(served.get("/console/").text)[0].rpartition("/")[0]
     for name, asset in read_assets().files.items():
-        answer = served.get(f"{folder}/{name}")
+        answer = served.get(f"{directory}/{name}")
         assert answer.content == asset.content
         assert answer.headers["content-type"].split(";")[0] == asset.media_type
 

@@ -33,11 +33,11 @@ from tests.unit.admin.gateway import FLEET, START, LocalGateway
 class Service:
     """A service whose store may be put back, before a hypervisor that goes on."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self.journal = MemoryJournal()
         self.clock = VirtualClock(START)
-        self._open(folder / "forewarn.db")
+        self._open(directory / "forewarn.db")
         wanted = read_fleet(FLEET, name="fleet.toml")
         self.order(lambda work: fleet_changes.apply(work, wanted))
 
@@ -58,12 +58,12 @@ class Service:
         self.plane.order(Who(actor=operator("test")), decide, now=self.clock.now())
 
     def back_up(self) -> None:
-        backup(self.file, self._folder / "b.db")
+        backup(self.file, self._directory / "b.db")
 
     def restore(self) -> None:
         """Put the backup in place, as docs/how-to/operate/back-up.md says."""
         self.store.close()
-        self._open(self._folder / "b.db")
+        self._open(self._directory / "b.db")
 
     def wait(self, duration: Micros) -> None:
         planes.wait(self.plane, self.clock, duration)

@@ -38,9 +38,9 @@ NOW = 0
 
 @dataclass
 class Bench:
-    """A driver whose programs are lines of shell, run in one folder."""
+    """A driver whose programs are lines of shell, run in one directory."""
 
-    folder: Path
+    directory: Path
     opened: list[CommandDriver] = field(default_factory=list[CommandDriver])
 
     def open(
@@ -55,7 +55,7 @@ class Bench:
         grace: Micros = 10 * SECOND,
         retention: Micros = DAY,
     ) -> CommandDriver:
-        """Open the driver; in a script `$1` is the VM, and `here` the folder."""
+        """Open the driver; in a script `$1` is the VM, and `here` the directory."""
         while self.opened:
             self.opened.pop().close()
         driver = CommandDriver(
@@ -70,7 +70,7 @@ class Bench:
                 parallel=parallel,
                 grace=grace,
             ),
-            records=self.folder / "records",
+            records=self.directory / "records",
             clock=SystemClock(),
             retention=retention,
         )
@@ -78,16 +78,16 @@ class Bench:
         return driver
 
     def _words(self, script: str) -> tuple[str, ...]:
-        line = f"here='{self.folder}'; {script}"
+        line = f"here='{self.directory}'; {script}"
         return ("/bin/sh", "-c", line, "program", "{vm}")
 
     def lines(self, name: str = "log") -> list[str]:
-        """Return what programs have written into a file of the folder."""
-        file = self.folder / name
+        """Return what programs have written into a file of the directory."""
+        file = self.directory / name
         return file.read_text().splitlines() if file.exists() else []
 
     def records(self, generation: int = 1) -> Path:
-        return self.folder / "records" / f"op-1.{generation}"
+        return self.directory / "records" / f"op-1.{generation}"
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_end_of_a_long_output_is_kept(bench: Bench) -> None:
 def test_program_that_cannot_be_started_fails(bench: Bench) -> None:
     driver = CommandDriver(
         Programs(actions={Action.REBOOT: ("/no/such/program",)}, timeouts={}),
-        records=bench.folder / "records",
+        records=bench.directory / "records",
         clock=SystemClock(),
     )
     bench.opened.append(driver)
@@ -251,7 +251,7 @@ def test_action_without_a_program_is_refused(bench: Bench) -> None:
 
 def test_call_that_cannot_be_recorded_is_not_started(bench: Bench) -> None:
     driver = bench.open("exit 0")
-    shutil.rmtree(bench.folder / "records")
+    shutil.rmtree(bench.directory / "records")
     with pytest.raises(DriverError, match="the call cannot be recorded in"):
         driver.begin(call_of(), now=NOW)
     assert probe_of(driver).state is ProbeState.NOT_STARTED
@@ -288,7 +288,7 @@ def test_repeated_call_skips_finished_vms(bench: Bench) -> None:
     )
     driver.begin(call_of("a", "b"), now=NOW)
     assert report_of(driver).verdict is Verdict.FAILED
-    (bench.folder / "go").touch()
+    (bench.directory / "go").touch()
     driver.begin(call_of("a", "b", generation=2), now=NOW)
     report = report_of(driver)
     assert (report.generation, report.verdict) == (2, Verdict.DONE)
@@ -327,7 +327,7 @@ def test_call_that_cannot_be_aborted_keeps_running(bench: Bench) -> None:
     driver.begin(call_of(), now=NOW)
     eventually(bench.lines, bool)
     assert not driver.abort("op-1", 1, now=NOW)
-    (bench.folder / "go").touch()
+    (bench.directory / "go").touch()
     assert report_of(driver).verdict is Verdict.DONE
 
 
@@ -339,7 +339,7 @@ def test_a_newer_call_waits_for_a_stopped_program(bench: Bench) -> None:
     assert driver.abort("op-1", 1, now=NOW)
     driver.begin(call_of(generation=2), now=NOW)
     assert probe_of(driver, 2).state is ProbeState.RUNNING
-    (bench.folder / "go").touch()
+    (bench.directory / "go").touch()
     report = report_of(driver)
     assert (report.generation, report.verdict) == (2, Verdict.DONE)
     assert bench.lines() == ["x"]
@@ -376,7 +376,7 @@ def test_program_without_its_shim_is_still_reported_as_running(bench: Bench) -> 
     kill(pid_of(bench, "0.start"))
     assert probe_of(driver).state is ProbeState.RUNNING
     assert not driver.abort("op-1", 1, now=NOW)
-    (bench.folder / "go").touch()
+    (bench.directory / "go").touch()
     eventually(
         lambda: probe_of(driver).state, lambda state: state is ProbeState.UNKNOWN
     )
@@ -443,14 +443,14 @@ def test_old_records_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     report_of(driver)
     driver.begin(call_of(generation=2), now=NOW)
     eventually(
-        lambda: [path.name for path in (bench.folder / "records").iterdir()],
+        lambda: [path.name for path in (bench.directory / "records").iterdir()],
         lambda found: found == ["memory.json"],
         what="the end of the records",
     )
 
 
 def test_unusable_record_directory_prevents_the_start(bench: Bench) -> None:
-    bench.folder.joinpath("records").write_text("")
+    bench.directory.joinpath("records").write_text("")
     with pytest.raises(DriverError, match=r"records .* cannot be used: File exists"):
         bench.open("exit 0")
 

@@ -32,12 +32,12 @@ threading.Event().wait()
 """
 
 
-def open_driver(folder: Path) -> CommandDriver:
+def open_driver(directory: Path) -> CommandDriver:
     """Open a driver whose programs write a line each."""
-    words = ("/bin/sh", "-c", f'echo "$1" >> {folder}/log', "x", "{operation} {vm}")
+    words = ("/bin/sh", "-c", f'echo "$1" >> {directory}/log', "x", "{operation} {vm}")
     return CommandDriver(
         Programs(actions={Action.REBOOT: words}, timeouts={}, parallel=2),
-        records=folder / "records",
+        records=directory / "records",
         clock=SystemClock(),
     )
 

@@ -88,15 +88,15 @@ class Tool:
     program: str
     running: str
     stopped: str
-    folder: Path
+    directory: Path
 
     def run(self, *words: str, broken: str = "") -> int:
         """Run the example; asks with a word of `broken` in them fail."""
         ended = subprocess.run(
             ["/bin/sh", str(EXAMPLES / self.program), *words],
             env={
-                "PATH": f"{self.folder}/bin:/usr/bin:/bin",
-                "STATES": str(self.folder / "states"),
+                "PATH": f"{self.directory}/bin:/usr/bin:/bin",
+                "STATES": str(self.directory / "states"),
                 "BROKEN": broken,
             },
             cwd="/",
@@ -105,18 +105,18 @@ class Tool:
             timeout=120,
             text=True,
         )
-        (self.folder / "printed").write_text(ended.stdout)
+        (self.directory / "printed").write_text(ended.stdout)
         return ended.returncode
 
     def printed(self) -> str:
-        return (self.folder / "printed").read_text().strip()
+        return (self.directory / "printed").read_text().strip()
 
     def put(self, place: str, state: str) -> None:
-        (self.folder / "states" / place).write_text(f"{state}\n")
+        (self.directory / "states" / place).write_text(f"{state}\n")
 
     def vms(self) -> dict[str, str]:
         """Return the state of each VM, by host and name."""
-        states = self.folder / "states"
+        states = self.directory / "states"
         return {
             file.name: file.read_text().strip()
             for file in states.iterdir()
@@ -146,7 +146,7 @@ def made(example: str, tmp_path: Path) -> Tool:
         program=f"{example}.sh",
         running=running,
         stopped=stopped,
-        folder=tmp_path,
+        directory=tmp_path,
     )
     tool.put("h1.101", running)
     return tool

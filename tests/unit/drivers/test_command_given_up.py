@@ -24,7 +24,7 @@ def test_waiting_programs_of_an_aborted_call_never_start(bench: Bench) -> None:
     driver.begin(call_of("a", "b", "c"), now=NOW)
     assert eventually(bench.lines, bool) == ["a"]
     assert not driver.abort("op-1", 1, now=NOW)
-    (bench.folder / "go").touch()
+    (bench.directory / "go").touch()
     report = report_of(driver)
     assert report.verdict is Verdict.FAILED
     assert "it was not started, because its call was aborted" in report.reason
@@ -38,7 +38,7 @@ def test_unclaimed_old_record_starts_no_programs(bench: Bench) -> None:
     driver.begin(call_of("a", "b"), now=NOW)
     assert eventually(bench.lines, bool) == ["a"]
     driver = bench.open(SCRIPT, abortable=False, parallel=1)
-    (bench.folder / "go").touch()
+    (bench.directory / "go").touch()
     ended = bench.records() / "0.end"
     eventually(ended.exists, bool)
     for _ in range(3):
@@ -60,5 +60,5 @@ def test_stop_of_an_older_call_ends_its_program_after_a_newer_started(
     assert driver.abort("op-1", 1, now=NOW)
     # Its program is the second one: the first one waits for what does not come.
     eventually(bench.lines, lambda lines: lines == ["x", "x"])
-    (bench.folder / "go").touch()
+    (bench.directory / "go").touch()
     assert report_of(driver).generation == 2

@@ -23,9 +23,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         driver.close()
 
 
-def leave_lost(folder: Path, operation: str) -> Path:
+def leave_lost(directory: Path, operation: str) -> Path:
     """Create the records of a call whose program has no recorded end."""
-    records = folder / "records" / f"{operation}.1"
+    records = directory / "records" / f"{operation}.1"
     records.mkdir()
     plan = Plan(
         call=replace(call_of("lost"), operation_id=operation),
@@ -43,7 +43,7 @@ def test_hung_probe_and_observe_do_not_delay_reports_of_other_calls(
 ) -> None:
     hang = 'echo $$ >> "$here/hung"; exec sleep 600'
     driver = bench.open("exit 0", observe=hang, probe=hang)
-    lost = leave_lost(bench.folder, "op-lost")
+    lost = leave_lost(bench.directory, "op-lost")
     driver = bench.open("exit 0", observe=hang, probe=hang)
     assert lost.exists()
     # The watcher asks after the lost program, and waits for its probe.

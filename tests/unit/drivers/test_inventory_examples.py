@@ -238,16 +238,21 @@ OPENSTACK = {
 
 def run(
     name: str,
-    folder: Path,
+    directory: Path,
     fake: type[Fake],
     **settings: object,
 ) -> "subprocess.CompletedProcess[str]":
     """Run an example against the fake."""
     with answering(fake) as port:
         text = json.dumps(settings).replace("http://self", f"http://127.0.0.1:{port}")
-        (folder / "settings.json").write_text(text)
+        (directory / "settings.json").write_text(text)
         return subprocess.run(
-            [sys.executable, "-I", str(EXAMPLES / name), str(folder / "settings.json")],
+            [
+                sys.executable,
+                "-I",
+                str(EXAMPLES / name),
+                str(directory / "settings.json"),
+            ],
             capture_output=True,
             text=True,
             timeout=60,

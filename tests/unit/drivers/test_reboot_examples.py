@@ -39,10 +39,10 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def states(tmp_path: Path) -> Path:
-    folder = tmp_path / "states"
-    folder.mkdir()
-    (folder / "h1").write_text("boot-a\n")
-    return folder
+    directory = tmp_path / "states"
+    directory.mkdir()
+    (directory / "h1").write_text("boot-a\n")
+    return directory
 
 
 @pytest.fixture

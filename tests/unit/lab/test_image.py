@@ -98,9 +98,9 @@ def test_missing_package_is_named(tmp_path: Path, without: str, message: str) ->
     assert isinstance(caught.value, MissingError) == ("module" not in message)
 
 
-def test_folder_that_could_not_be_filled_is_not_kept(tmp_path: Path) -> None:
-    def fail(folder: Path) -> None:
-        (folder / "half").touch()
+def test_directory_that_could_not_be_filled_is_not_kept(tmp_path: Path) -> None:
+    def fail(directory: Path) -> None:
+        (directory / "half").touch()
         raise ImageError("no")
 
     with pytest.raises(ImageError):

@@ -35,15 +35,15 @@ RESET = struct.pack("ii", 1, 0)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("certificate")
     certificate_in(found)
     return found
 
 
 @pytest.fixture
-def certificate(folder: Path) -> Certificate:
-    made = folder / "certificate.pem", folder / "key.pem"
+def certificate(directory: Path) -> Certificate:
+    made = directory / "certificate.pem", directory / "key.pem"
     settings = service_of(
         admin__tls_certificate=str(made[0]), admin__tls_key=str(made[1])
     ).settings
@@ -53,8 +53,8 @@ def certificate(folder: Path) -> Certificate:
 
 
 @pytest.fixture
-def trusting(folder: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
+def trusting(directory: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(directory / "certificate.pem"))
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ ca_file = "authorities.pem"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Change to a directory with all files that the settings name."""
     monkeypatch.chdir(tmp_path)
     Path("forewarn.toml").write_text(EVERYTHING)
@@ -67,15 +67,15 @@ def faults() -> list[str]:
     return [str(each) for each in caught.value.problems]
 
 
-def test_check_of_complete_files_passes_and_creates_nothing(folder: Path) -> None:
-    before = sorted(folder.rglob("*"))
+def test_check_of_complete_files_passes_and_creates_nothing(directory: Path) -> None:
+    before = sorted(directory.rglob("*"))
     checking.check(settings())
     assert _warnings() == []
-    assert sorted(folder.rglob("*")) == before
+    assert sorted(directory.rglob("*")) == before
 
 
-def test_world_readable_store_causes_a_warning(folder: Path) -> None:
-    store = folder / "data" / "forewarn.db"
+def test_world_readable_store_causes_a_warning(directory: Path) -> None:
+    store = directory / "data" / "forewarn.db"
     store.touch(mode=0o640)
     assert _warnings() == []
     store.chmod(0o644)

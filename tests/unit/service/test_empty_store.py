@@ -29,11 +29,11 @@ CALL = Call(
 )
 
 
-def service_at(folder: Path, driver: str) -> Service:
+def service_at(directory: Path, driver: str) -> Service:
     flags = {
         "metadata.listen": "",
         "admin.listen": "127.0.0.1:0",
-        "store.url": f"sqlite:///{folder / 'forewarn.db'}",
+        "store.url": f"sqlite:///{directory / 'forewarn.db'}",
         "driver.kind": driver,
         "driver.command.reboot": "true",
     }
@@ -42,15 +42,15 @@ def service_at(folder: Path, driver: str) -> Service:
     return Service(load_settings(file=None, environ={}, flags=flags))
 
 
-def make_memory(folder: Path, driver: str) -> Path:
+def make_memory(directory: Path, driver: str) -> Path:
     """Create the memory of a driver with one call; return its name."""
     if driver == "simulated":
-        memory = folder / "forewarn.db.simulated"
+        memory = directory / "forewarn.db.simulated"
         earlier = SimulatedDriver(journal=FileJournal(memory))
         earlier.begin(CALL, now=0)
         earlier.close()
     else:
-        memory = folder / "forewarn.db.command"
+        memory = directory / "forewarn.db.command"
         (memory / "op-1.1").mkdir(parents=True)
     return memory
 
@@ -78,15 +78,15 @@ async def refusal_of(service: Service) -> StoreError:
 async def test_empty_store_next_to_calls_is_refused_until_they_are_moved(
     tmp_path: Path, driver: str, how: str
 ) -> None:
-    folder = tmp_path / "a b"
-    folder.mkdir()
-    memory = make_memory(folder, driver)
-    store = folder / "forewarn.db"
+    directory = tmp_path / "a b"
+    directory.mkdir()
+    memory = make_memory(directory, driver)
+    store = directory / "forewarn.db"
     lose_store(store, how)
     before = memory.read_bytes() if memory.is_file() else list(memory.iterdir())
     hints: set[str] = set()
     for _ in range(2):
-        refusal = await refusal_of(service_at(folder, driver))
+        refusal = await refusal_of(service_at(directory, driver))
         assert f"the store {store} is empty" in refusal.message
         assert f"{driver} driver's memory {memory}" in refusal.message
         hints.add(refusal.hint)
@@ -96,7 +96,7 @@ async def test_empty_store_next_to_calls_is_refused_until_they_are_moved(
     [hint] = hints
     command = hint.rpartition("run: ")[2]
     await asyncio.to_thread(subprocess.run, shlex.split(command), check=True)
-    async with running(service_at(folder, driver)):
+    async with running(service_at(directory, driver)):
         pass
 
 

@@ -61,7 +61,7 @@ def of(text: str) -> FleetText:
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path,
+    directory: Path,
     fleet: str = FLEET,
     flags: Mapping[str, str] | None = None,
     *,
@@ -73,7 +73,7 @@ async def running(
         flags={
             "metadata.listen": "",
             "admin.listen": "127.0.0.1:0",
-            "store.url": f"sqlite:///{folder / 'f.db'}",
+            "store.url": f"sqlite:///{directory / 'f.db'}",
             **(flags or {}),
         },
     )

@@ -23,8 +23,8 @@ from tests.support.loops import in_loop
 from tests.support.processes import eventually
 
 
-def settings_in(folder: Path, text: str) -> Settings:
-    file = folder / "forewarn.toml"
+def settings_in(directory: Path, text: str) -> Settings:
+    file = directory / "forewarn.toml"
     file.write_text(text, encoding="utf-8")
     return load_settings(file=file, environ={}, flags={})
 

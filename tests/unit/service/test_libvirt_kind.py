@@ -18,9 +18,9 @@ URI = {
 }
 
 
-def settings_of(folder: Path, flags: dict[str, str]) -> Settings:
-    url = {"store.url": f"sqlite:///{folder / 'forewarn.db'}"}
-    python = {"driver.libvirt.python": fake_python(folder)}
+def settings_of(directory: Path, flags: dict[str, str]) -> Settings:
+    url = {"store.url": f"sqlite:///{directory / 'forewarn.db'}"}
+    python = {"driver.libvirt.python": fake_python(directory)}
     return load_settings(file=None, environ={}, flags={**url, **python, **flags})
 
 

@@ -23,11 +23,11 @@ class _Taking(asyncio.Protocol):
         transport.close()
 
 
-def listener_at(place: str, folder: Path) -> socket.socket:
+def listener_at(place: str, directory: Path) -> socket.socket:
     """Return a listener at an address or path."""
     if place == "unix":
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(folder / "api"))
+        listener.bind(str(directory / "api"))
     else:
         family = socket.AF_INET6 if ":" in place else socket.AF_INET
         listener = socket.socket(family)

@@ -21,8 +21,8 @@ RECEIVE = {
 USUAL = {Action.FREEZE, Action.REBOOT, Action.DELETE, Action.PAUSE, Action.RESUME}
 
 
-def settings_of(folder: Path, flags: dict[str, str]) -> Settings:
-    url = {"store.url": f"sqlite:///{folder / 'forewarn.db'}"}
+def settings_of(directory: Path, flags: dict[str, str]) -> Settings:
+    url = {"store.url": f"sqlite:///{directory / 'forewarn.db'}"}
     return load_settings(file=None, environ={}, flags={**url, **flags})
 
 

@@ -21,14 +21,14 @@ CASES = Path(__file__).with_name("messages")
 BETWEEN = "========\n"
 
 
-def service(text: str, folder: Path) -> object:
-    file = folder / "forewarn.toml"
+def service(text: str, directory: Path) -> object:
+    file = directory / "forewarn.toml"
     file.write_text(text)
     return load_settings(file=file, environ={}, flags={})
 
 
-def agent(text: str, folder: Path) -> object:
-    file = folder / "agent.toml"
+def agent(text: str, directory: Path) -> object:
+    file = directory / "agent.toml"
     file.write_text(text)
     return load_agent_settings(file=str(file), environ={}, flags={})
 
@@ -42,11 +42,11 @@ READERS: dict[str, Callable[[str, Path], object]] = {
 }
 
 
-def told(name: str, text: str, folder: Path) -> str:
+def told(name: str, text: str, directory: Path) -> str:
     try:
-        READERS[name](text, folder)
+        READERS[name](text, directory)
     except ForewarnError as error:
-        return error.message.replace(f"{folder}/", "") + "\n"
+        return error.message.replace(f"{directory}/", "") + "\n"
     return "nothing is wrong\n"
 
 

@@ -71,7 +71,7 @@ def test_moment_can_be_relative_to_now() -> None:
         ("fault dance", "is not a valid FaultKind"),
         ("resolve op1 perhaps", "say done or failed"),
         ("policy recovery=5m", "settings stand at the beginning"),
-        ("fleet nowhere", "there is no folder of fleets"),
+        ("fleet nowhere", "there is no directory of fleets"),
         ('reboot "web_0', "No closing quotation"),
         ("fleet\n* vm web_0", "not a line of a fleet"),
         ("fleet\n+ vm web_0", "there is already a vm web_0"),
@@ -95,7 +95,7 @@ def test_unknown_setting_is_a_mistake() -> None:
 
 def test_missing_fleet_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(TranscriptError, match="there is no fleet none"):
-        play("fleet none\n----\n", name="story", folder=tmp_path)
+        play("fleet none\n----\n", name="story", directory=tmp_path)
 
 
 def test_refusal_is_shown_in_the_story() -> None:

@@ -19,8 +19,8 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def leftovers(folder: Path) -> Iterator[Path]:
-    return folder.glob(".*")
+def leftovers(directory: Path) -> Iterator[Path]:
+    return directory.glob(".*")
 
 
 def test_backup_is_one_complete_private_file(file: Path, tmp_path: Path) -> None:

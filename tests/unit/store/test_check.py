@@ -33,8 +33,8 @@ class CheckedLives(LivesInFile):
 
     def teardown(self) -> None:
         try:
-            if self.life is not None and self.folder and not self.life.is_broken:
-                found = check(Path(self.folder.name) / "forewarn.db")
+            if self.life is not None and self.directory and not self.life.is_broken:
+                found = check(Path(self.directory.name) / "forewarn.db")
                 if self.life._crowded:
                     # A hypervisor put VMs where the rules would not have.
                     found = [each for each in found if "not valid" not in each]

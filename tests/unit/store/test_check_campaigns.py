@@ -36,19 +36,19 @@ DAMAGES = {
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store with a campaign of which one of three hosts has failed."""
-    folder = tmp_path_factory.mktemp("store")
+    directory = tmp_path_factory.mktemp("store")
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
     it = world_of(
         [{f"s{number}": 0} for number in range(3)],
-        store=lambda: SqliteStore(folder / "forewarn.db"),
+        store=lambda: SqliteStore(directory / "forewarn.db"),
         driver=driver,
     )
     start(it, TOLERANT)
     it.advance("20m")
     assert campaign(it).failed_hosts == ("h0000",)
     it.store.close()
-    return folder / "forewarn.db"
+    return directory / "forewarn.db"
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

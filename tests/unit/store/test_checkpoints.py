@@ -24,9 +24,9 @@ def add_hosts(tx: Transaction, letter: str = "h") -> None:
         tx.add(Host(name=f"{letter}{number}"))
 
 
-def hosts_without_the_log(path: Path, folder: Path) -> int:
+def hosts_without_the_log(path: Path, directory: Path) -> int:
     """Return how many hosts the file alone has, as a copy of it shows."""
-    copy = folder / "copy.db"
+    copy = directory / "copy.db"
     copy.write_bytes(path.read_bytes())
     database = sqlite3.connect(copy)
     try:

@@ -252,21 +252,21 @@ def test_order_of_texts_is_that_of_their_bytes(url: str) -> None:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     if postgres_server.GIVEN:
         pytest.skip("these tests need a server that they may stop")
-    # PostgreSQL runs as another user, who cannot enter the folders of pytest.
+    # PostgreSQL runs as another user, who cannot enter the directories of pytest.
     place = Path(tempfile.mkdtemp(prefix="forewarn-postgres-"))
     place.chmod(0o755)
     yield place / "server"
     shutil.rmtree(place)
 
 
-def test_a_restart_of_the_server_loses_nothing(folder: Path) -> None:
-    postgres_server.make(folder)
-    servers = [postgres_server.start(folder, fsync="on")]
-    waits = Waits(lambda: servers.append(postgres_server.start(folder)))
-    store = opened(postgres_server.url_of(folder), waits)
+def test_a_restart_of_the_server_loses_nothing(directory: Path) -> None:
+    postgres_server.make(directory)
+    servers = [postgres_server.start(directory, fsync="on")]
+    waits = Waits(lambda: servers.append(postgres_server.start(directory)))
+    store = opened(postgres_server.url_of(directory), waits)
     store.transact(add("h1"))
     postgres_server.stop(servers[0])
     store.transact(add("h2"))
@@ -275,19 +275,19 @@ def test_a_restart_of_the_server_loses_nothing(folder: Path) -> None:
     postgres_server.stop(servers[1])
 
 
-def test_a_wrong_password_is_said_and_not_shown(folder: Path) -> None:
-    postgres_server.make(folder)
-    server = postgres_server.start(folder)
-    admin = postgres_server.url_of(folder)
+def test_a_wrong_password_is_said_and_not_shown(directory: Path) -> None:
+    postgres_server.make(directory)
+    server = postgres_server.start(directory)
+    admin = postgres_server.url_of(directory)
     sql(admin, "CREATE ROLE forewarn LOGIN PASSWORD 'right'")
     sql(admin, "CREATE DATABASE forewarn")
-    hba = folder / "data" / "pg_hba.conf"
+    hba = directory / "data" / "pg_hba.conf"
     hba.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
     sql(admin, "SELECT pg_reload_conf()")
-    password = folder.parent / "pgpass"
+    password = directory.parent / "pgpass"
     password.write_text("*:*:*:*:geheim\n")
     password.chmod(0o600)
-    url = postgres_server.url_of(folder, "forewarn", user="forewarn")
+    url = postgres_server.url_of(directory, "forewarn", user="forewarn")
     with pytest.raises(StoreError, match="password") as told:
         opened(f"{url}&passfile={password}")
     assert "geheim" not in f"{told.value.message} {told.value.hint}"
@@ -295,9 +295,9 @@ def test_a_wrong_password_is_said_and_not_shown(folder: Path) -> None:
     postgres_server.stop(server)
 
 
-def test_a_server_that_does_not_run_is_said(folder: Path) -> None:
+def test_a_server_that_does_not_run_is_said(directory: Path) -> None:
     with pytest.raises(StoreError, match="No such file") as told:
-        opened(f"postgresql:///forewarn?host={folder}")
+        opened(f"postgresql:///forewarn?host={directory}")
     assert "Check that the database runs" in told.value.hint
 
 

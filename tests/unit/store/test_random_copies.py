@@ -54,12 +54,12 @@ def written(content: Content, file: Path) -> Content:
 @given(content=contents())
 def test_random_content_survives_copies_in_all_directions(content: Content) -> None:
     with tempfile.TemporaryDirectory() as name, postgres.lent_databases() as lend:
-        folder = Path(name)
+        directory = Path(name)
         places: list[Source] = [
-            *(folder / "first.db", lend(), lend()),
-            *(folder / "back.db", folder / "again.db"),
+            *(directory / "first.db", lend(), lend()),
+            *(directory / "back.db", directory / "again.db"),
         ]
-        before = written(content, folder / "first.db")
+        before = written(content, directory / "first.db")
         assert {kind: [*found] for kind, found in before.items()} == {
             kind: sorted(found) for kind, found in content.items()
         }

@@ -40,8 +40,8 @@ def living(*answers: tuple[GateAnswer, str]) -> Life:
 # Settings
 
 
-def loaded(folder: Path, text: str, **environ: str) -> Settings:
-    file = folder / "agent.toml"
+def loaded(directory: Path, text: str, **environ: str) -> Settings:
+    file = directory / "agent.toml"
     file.write_text(text)
     return load_settings(file=str(file), environ=environ, flags={})
 

@@ -10,62 +10,62 @@ from forewarn.agent.handlers.records import RunDirectory, RunRecords
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunDirectory:
-    folder = RunRecords(tmp_path / "runs").directory("r1")
-    folder.make(b"{}")
-    return folder
+def directory(tmp_path: Path) -> RunDirectory:
+    directory = RunRecords(tmp_path / "runs").directory("r1")
+    directory.make(b"{}")
+    return directory
 
 
-def test_run_directory_is_accessible_only_to_its_owner(folder: RunDirectory) -> None:
-    assert Path(folder.path).stat().st_mode & 0o077 == 0
+def test_run_directory_is_accessible_only_to_its_owner(directory: RunDirectory) -> None:
+    assert Path(directory.path).stat().st_mode & 0o077 == 0
 
 
-def test_a_claim_is_made_once(folder: RunDirectory) -> None:
-    assert folder.claimed() is None
-    assert folder.claim()
-    assert not folder.claim()
-    assert folder.claimed() is None
+def test_a_claim_is_made_once(directory: RunDirectory) -> None:
+    assert directory.claimed() is None
+    assert directory.claim()
+    assert not directory.claim()
+    assert directory.claimed() is None
 
 
 @pytest.mark.parametrize("text", ["", "12", "12\n", "12\n(x) R", "x\n(x) R\n"])
-def test_incomplete_claim_is_ignored(folder: RunDirectory, text: str) -> None:
-    (Path(folder.path) / "claim").write_text(text)
-    assert folder.claimed() is None
+def test_incomplete_claim_is_ignored(directory: RunDirectory, text: str) -> None:
+    (Path(directory.path) / "claim").write_text(text)
+    assert directory.claimed() is None
 
 
 def test_claim_identifies_a_process_by_pid_and_start_time(
-    folder: RunDirectory,
+    directory: RunDirectory,
 ) -> None:
     stat = f"12 (a ) (b) S {' '.join(str(n) for n in range(4, 30))}"
-    (Path(folder.path) / "claim").write_text(f"12\n{stat}\n")
-    assert folder.claimed() == records.Claim(pid=12, began="22")
+    (Path(directory.path) / "claim").write_text(f"12\n{stat}\n")
+    assert directory.claimed() == records.Claim(pid=12, began="22")
 
 
 @pytest.mark.parametrize("text", ["", "1", "x\n", "\n", "-1\n"])
-def test_incomplete_status_is_ignored(folder: RunDirectory, text: str) -> None:
-    (Path(folder.path) / "status").write_text(text)
-    assert folder.status() is None
+def test_incomplete_status_is_ignored(directory: RunDirectory, text: str) -> None:
+    (Path(directory.path) / "status").write_text(text)
+    assert directory.status() is None
 
 
-def test_long_output_is_truncated_repeatedly(folder: RunDirectory) -> None:
-    file = Path(folder.path) / "output"
+def test_long_output_is_truncated_repeatedly(directory: RunDirectory) -> None:
+    file = Path(directory.path) / "output"
     size = records.OUTPUT_BYTES_MAX
     for letter in "abc":
         with file.open("a") as opened:
             opened.write(letter * size + "!")
-        assert folder.trim()
-        assert not folder.trim()
+        assert directory.trim()
+        assert not directory.trim()
         assert file.stat().st_size <= records.TAIL_BYTES
-    output = folder.output()
+    output = directory.output()
     assert output.startswith("a" * records.HEAD_BYTES)
     assert output.endswith("c!")
     # A moment after it was cut, its end is still there.
-    assert folder.last_line().startswith("c")
+    assert directory.last_line().startswith("c")
 
 
-def test_last_line_has_no_control_characters(folder: RunDirectory) -> None:
-    (Path(folder.path) / "output").write_bytes(b"one\n\x1b[31mtwo\x00\xff  \n\n \n")
-    assert folder.last_line() == "two�"
+def test_last_line_has_no_control_characters(directory: RunDirectory) -> None:
+    (Path(directory.path) / "output").write_bytes(b"one\n\x1b[31mtwo\x00\xff  \n\n \n")
+    assert directory.last_line() == "two�"
 
 
 def test_run_name_cannot_leave_the_run_directory(tmp_path: Path) -> None:
@@ -109,5 +109,7 @@ def test_directories_of_a_similarly_named_handler_are_excluded(
     mine, other = "E1.j1-1.1.prepare.1.drain", "E1.j1-1.1.prepare.1.x.drain"
     for name in (mine, other):
         records.directory(name).make(b"{}")
-    assert [folder.name for folder in records.directories_of("drain")] == [mine]
-    assert [folder.name for folder in records.directories_of("x.drain")] == [other]
+    assert [directory.name for directory in records.directories_of("drain")] == [mine]
+    assert [directory.name for directory in records.directories_of("x.drain")] == [
+        other
+    ]

@@ -29,13 +29,13 @@ def consul() -> Iterator[FakeConsul]:
 class Story:
     """An agent of Consul, and handlers of it."""
 
-    def __init__(self, consul: FakeConsul, folder: Path) -> None:
+    def __init__(self, consul: FakeConsul, directory: Path) -> None:
         self.consul = consul
-        self.folder = folder
+        self.directory = directory
 
     def handler(self, settings: str = "") -> Handled:
         url = f'url = "{self.consul.url}"\n'
-        return Handled("consul", url + settings, self.folder, {})
+        return Handled("consul", url + settings, self.directory, {})
 
 
 @pytest.fixture

@@ -27,10 +27,10 @@ DOCKER_IS_AWAY = (
 class Story:
     """An engine, and handlers of its containers."""
 
-    def __init__(self, folder: Path, program: str) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, program: str) -> None:
+        self.directory = directory
         self.program = program
-        self.engine = FakeContainers(folder, program)
+        self.engine = FakeContainers(directory, program)
         self.commands = InProcess(
             {
                 program: self.engine.command,
@@ -44,7 +44,7 @@ class Story:
         return Handled(
             self.program,
             settings,
-            self.folder,
+            self.directory,
             {"HOSTNAME": "web", **environment},
             clock=self.commands.clock,
             make=partial(ContainerWorker, commands=self.commands),
@@ -154,7 +154,7 @@ def test_own_container_is_detected_with_host_networking(
     other = story.engine.run("web")
     # As every container of swarm, Kubernetes or a unit has: that one is left alone.
     made = story.engine.run("forewarn", Labels={"PODMAN_SYSTEMD_UNIT": "agent.service"})
-    kernel = story.folder / "self"
+    kernel = story.directory / "self"
     kernel.mkdir()
     (kernel / file).write_text(text.format(made=made, other=other))
     monkeypatch.setattr(own, "SELF", str(kernel))
@@ -170,7 +170,7 @@ def test_agent_on_a_vm_is_in_no_container(
     on_docker: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = on_docker.engine.run("web")
-    kernel = on_docker.folder / "self"
+    kernel = on_docker.directory / "self"
     kernel.mkdir()
     lines = (
         f"1 2 0:3 / /var/lib/docker/containers/{made}/mounts/shm rw - tmpfs shm rw",

@@ -371,9 +371,9 @@ def test_check_reports_missing_permissions_and_access(cluster: Cluster) -> None:
     fake.is_away = True
     [fault] = worker.check()
     assert "the connection ended" in fault
-    (cluster.folder / "kubeconfig").chmod(0o644)
+    (cluster.directory / "kubeconfig").chmod(0o644)
     assert worker.check()[0].startswith("other users can read ")
-    (cluster.folder / "kubeconfig").unlink()
+    (cluster.directory / "kubeconfig").unlink()
     [fault] = worker.check()
     assert fault.startswith("the kubeconfig cannot be read: ")
 
@@ -428,8 +428,8 @@ def test_run_interrupted_by_an_agent_restart_is_lost(cluster: Cluster) -> None:
         worker.resume(job, cluster.context_of(job))
 
 
-def settings(folder: Path, *lines: str) -> Any:
-    file = folder / "agent.toml"
+def settings(directory: Path, *lines: str) -> Any:
+    file = directory / "agent.toml"
     head = ["[[handler]]", 'name = "node"', 'kind = "kubernetes"']
     file.write_text("\n".join([*head, *lines]), encoding="utf-8")
     return load_settings(file=str(file), environ={}, flags={})

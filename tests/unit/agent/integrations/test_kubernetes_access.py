@@ -49,8 +49,8 @@ CA = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 CA_DATA = base64.b64encode(CA.encode()).decode()
 
 
-def file_of(folder: Path, text: str) -> str:
-    file = folder / "kubeconfig"
+def file_of(directory: Path, text: str) -> str:
+    file = directory / "kubeconfig"
     file.write_text(text, encoding="utf-8")
     return str(file)
 
@@ -61,7 +61,7 @@ def told(found: access.Access) -> str:
     return found.token()
 
 
-def config(folder: Path, *, cluster: Any = None, user: Any = None) -> str:
+def config(directory: Path, *, cluster: Any = None, user: Any = None) -> str:
     """Return a file as JSON, with another cluster or user."""
     whole = {
         "current-context": "x",
@@ -69,7 +69,7 @@ def config(folder: Path, *, cluster: Any = None, user: Any = None) -> str:
         "clusters": [{"name": "c", "cluster": cluster or {"server": "https://k"}}],
         "users": [{"name": "u", "user": user or {"token": "t"}}],
     }
-    return file_of(folder, json.dumps(whole))
+    return file_of(directory, json.dumps(whole))
 
 
 def test_kubeconfig_written_by_kubectl_is_read(tmp_path: Path) -> None:

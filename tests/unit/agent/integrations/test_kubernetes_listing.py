@@ -36,7 +36,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def webhook(cluster: Cluster, receiver: Receiver, **more: Any) -> Worker:
-    file = cluster.folder / "kubeconfig"
+    file = cluster.directory / "kubeconfig"
     file.write_text(kubeconfig(cluster.fake.url), encoding="utf-8")
     file.chmod(0o600)
     keys: dict[str, Any] = {"pods": True, "pods_kubeconfig": str(file), **more}
@@ -44,7 +44,7 @@ def webhook(cluster: Cluster, receiver: Receiver, **more: Any) -> Worker:
         name="tell", kind="webhook", prepare=(receiver.url,), **keys
     )
     ground = Ground(
-        records=RunRecords(cluster.folder / "runs"),
+        records=RunRecords(cluster.directory / "runs"),
         environment={"NODE_NAME": "web-0"},
         clock=cluster.clock,
     )

@@ -13,19 +13,19 @@ from tests.support.fake_haproxy import FakeHaproxy, serving
 from tests.support.jobs import prepare, recover, worker_of
 
 
-def memo(folder: Path, name: str, kind: str) -> Memo:
-    return Memo(str(folder), HandlerSettings(name=name, kind=kind))
+def memo(directory: Path, name: str, kind: str) -> Memo:
+    return Memo(str(directory), HandlerSettings(name=name, kind=kind))
 
 
 def test_memo_is_stored_and_deleted(tmp_path: Path) -> None:
-    folder = tmp_path / "memos"
-    assert memo(folder, "units", "systemd").read() == {}
-    assert not folder.exists()
-    memo(folder, "units", "systemd").keep({"stopped": [["web.service"]]})
-    assert memo(folder, "units", "systemd").read() == {"stopped": [["web.service"]]}
-    memo(folder, "units", "systemd").keep({})
-    memo(folder, "units", "systemd").keep({})
-    assert list(folder.iterdir()) == []
+    directory = tmp_path / "memos"
+    assert memo(directory, "units", "systemd").read() == {}
+    assert not directory.exists()
+    memo(directory, "units", "systemd").keep({"stopped": [["web.service"]]})
+    assert memo(directory, "units", "systemd").read() == {"stopped": [["web.service"]]}
+    memo(directory, "units", "systemd").keep({})
+    memo(directory, "units", "systemd").keep({})
+    assert list(directory.iterdir()) == []
 
 
 def test_each_name_and_kind_has_its_own_memo(tmp_path: Path) -> None:

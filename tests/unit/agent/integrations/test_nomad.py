@@ -29,13 +29,13 @@ def nomad() -> Iterator[FakeNomad]:
 class Story:
     """A node of Nomad, and handlers of it."""
 
-    def __init__(self, nomad: FakeNomad, folder: Path) -> None:
+    def __init__(self, nomad: FakeNomad, directory: Path) -> None:
         self.nomad = nomad
-        self.folder = folder
+        self.directory = directory
 
     def handler(self, settings: str = "") -> Turned:
         url = f'url = "{self.nomad.url}"\n'
-        return Turned("nomad", url + settings, self.folder, {})
+        return Turned("nomad", url + settings, self.directory, {})
 
     def recover(self, handler: Turned) -> str:
         """Recover from an event, not from a journal that was lost."""

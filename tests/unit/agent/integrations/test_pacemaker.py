@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow
 class Story:
     """A cluster of two nodes, and handlers of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.cluster = FakePacemaker(folder, "n1", "n2")
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cluster = FakePacemaker(directory, "n1", "n2")
 
     def handler(self, settings: str = "", **environment: str) -> Turned:
         environ = {**self.cluster.environment, **environment}
-        return Turned("pacemaker", settings, self.folder, environ)
+        return Turned("pacemaker", settings, self.directory, environ)
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ def cluster() -> Iterator[FakePatroni]:
         yield fake
 
 
-def worker(cluster: FakePatroni, folder: Path, **more: Any) -> Worker:
+def worker(cluster: FakePatroni, directory: Path, **more: Any) -> Worker:
     given = {"url": cluster.url, "candidate_wait": 30 * MILLISECOND, **more}
-    return worker_of("patroni", folder, **given)
+    return worker_of("patroni", directory, **given)
 
 
 def call_itself(cluster: FakePatroni, role: str, state: str = "running") -> None:

@@ -27,13 +27,13 @@ REBOOTED = "Node unexpectedly rebooted"
 class Story:
     """A cluster, and handlers of its node."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.slurm = FakeSlurm(folder)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.slurm = FakeSlurm(directory)
 
     def handler(self, settings: str = "", **environment: str) -> Turned:
         environ = {**self.slurm.environment, **environment}
-        return Turned("slurm", settings, self.folder, environ)
+        return Turned("slurm", settings, self.directory, environ)
 
 
 @pytest.fixture

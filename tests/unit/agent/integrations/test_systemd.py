@@ -22,16 +22,16 @@ FEW_CALLS = 6.0
 class Story:
     """A manager, and handlers of its units."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.systemd = FakeSystemd(folder)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.systemd = FakeSystemd(directory)
         self.commands = InProcess({"systemctl": self.systemd.command})
 
     def handler(self, settings: str) -> Handled:
         return Handled(
             "systemd",
             settings,
-            self.folder,
+            self.directory,
             {},
             clock=self.commands.clock,
             make=partial(SystemdWorker, commands=self.commands),
@@ -348,9 +348,9 @@ def test_missing_systemd_is_reported_without_waiting(story: Story) -> None:
     )
     assert "asking systemd about web.service: " in handler.fails("prepare")
     assert len(handler.check()) == 1
-    nowhere = Handled("systemd", 'stop = "a"', story.folder, {"PATH": "/nowhere"})
+    nowhere = Handled("systemd", 'stop = "a"', story.directory, {"PATH": "/nowhere"})
     assert nowhere.check() == ["there is no program systemctl"]
-    starting = Handled("systemd", 'start = "a"', story.folder, {"PATH": "/nowhere"})
+    starting = Handled("systemd", 'start = "a"', story.directory, {"PATH": "/nowhere"})
     assert starting.fails("prepare") == "there is no program systemctl"
 
 

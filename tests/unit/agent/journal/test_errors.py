@@ -44,7 +44,7 @@ def only_read(path: Path) -> None:
 
 
 def not_there(path: Path) -> None:
-    sqlite3.connect(path / "folder" / "a.db").close()
+    sqlite3.connect(path / "directory" / "a.db").close()
 
 
 def of_something_else(path: Path) -> None:

@@ -13,9 +13,9 @@ from forewarn.agent.journal.sqlite import SqliteJournal
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    folder = tmp_path / "state"
-    folder.mkdir()
-    return folder / "agent.db"
+    directory = tmp_path / "state"
+    directory.mkdir()
+    return directory / "agent.db"
 
 
 _THEIRS = (
@@ -26,8 +26,8 @@ _THEIRS = (
 )
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in folder.iterdir()}
+def contents(directory: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in directory.iterdir()}
 
 
 @pytest.mark.parametrize("script", _THEIRS)

@@ -24,17 +24,17 @@ def context(seconds: float = 30.0) -> RunContext:
     return context_for(seconds, SystemClock())
 
 
-def directory_lock(folder: Path, **more: Any) -> RegisterLock:
-    settings = LockSettings(kind="directory", path=str(folder), **more)
-    if folder.exists():
-        (folder / MARKER).touch()
+def directory_lock(directory: Path, **more: Any) -> RegisterLock:
+    settings = LockSettings(kind="directory", path=str(directory), **more)
+    if directory.exists():
+        (directory / MARKER).touch()
     made = make_lock(settings, {}, SystemClock())
     assert isinstance(made, RegisterLock)
     return made
 
 
-def names(folder: Path) -> list[str]:
-    found = {each.name for each in folder.iterdir()}
+def names(directory: Path) -> list[str]:
+    found = {each.name for each in directory.iterdir()}
     return sorted(found - {MARKER})
 
 

@@ -103,8 +103,8 @@ def cluster() -> Iterator[FakeKubernetes]:
         yield fake
 
 
-def lease_lock(cluster: FakeKubernetes, folder: Path, **more: Any) -> RegisterLock:
-    file = folder / "kubeconfig"
+def lease_lock(cluster: FakeKubernetes, directory: Path, **more: Any) -> RegisterLock:
+    file = directory / "kubeconfig"
     file.write_text(kubeconfig(cluster.url), encoding="utf-8")
     settings = LockSettings(kind="kubernetes", kubeconfig=str(file), **more)
     made = make_lock(settings, {}, SystemClock())

@@ -15,16 +15,16 @@ FLEETLOCK = 'kind = "fleetlock"\nurl = "http://192.0.2.1:3333/base"\n'
 RULE = '[[rule]]\ntype = ["Freeze"]\napprove = "at once"\n'
 
 
-def load(text: str, folder: Path, **flags: str) -> Settings:
-    file = folder / "agent.toml"
+def load(text: str, directory: Path, **flags: str) -> Settings:
+    file = directory / "agent.toml"
     file.write_text(text, encoding="utf-8")
     return load_settings(file=str(file), environ={}, flags=flags)
 
 
-def faults(text: str, folder: Path) -> list[str]:
+def faults(text: str, directory: Path) -> list[str]:
     with pytest.raises(AgentSettingsError) as refused:
-        load(text, folder)
-    file = f"{folder / 'agent.toml'}:"
+        load(text, directory)
+    file = f"{directory / 'agent.toml'}:"
     return [str(each).removeprefix(file) for each in refused.value.problems]
 
 

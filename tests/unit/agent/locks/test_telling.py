@@ -167,9 +167,9 @@ def test_metrics_exclude_requests_before_the_start() -> None:
 # `agent check`
 
 
-def found_of(folder: Path, settings: str, look: Callable[[], str]) -> list[Finding]:
-    file = folder / "agent.toml"
-    file.write_text(f'listen = ""\nstate = "{folder}/agent.db"\n{settings}')
+def found_of(directory: Path, settings: str, look: Callable[[], str]) -> list[Finding]:
+    file = directory / "agent.toml"
+    file.write_text(f'listen = ""\nstate = "{directory}/agent.db"\n{settings}')
     document = plain(b'{"DocumentIncarnation":1,"Events":[]}')
     with scripted(document, document) as server:
         endpoint = Endpoint(lambda: (server.url,), clock=SystemClock())

@@ -31,7 +31,7 @@ if not 1 <= int(given["/ID"]) <= 1000:
     sys.exit("ERROR: Invalid value for /ID.")
 if given["/L"] not in {"APPLICATION", "SYSTEM"} or given["/D"].startswith("/"):
     sys.exit("ERROR: Invalid syntax.")
-with open("FOLDER/entries", "a") as file:
+with open("DIRECTORY/entries", "a") as file:
     file.write(json.dumps(given) + "\\n")
 print("SUCCESS: An event was created.")
 """
@@ -47,17 +47,21 @@ exec sleep 30
 """
 
 
-def sink_of(folder: Path, program: str, **more: Any) -> Sink:
-    command = folder / "eventcreate"
-    text = program.replace("PYTHON", sys.executable).replace("FOLDER", str(folder))
+def sink_of(directory: Path, program: str, **more: Any) -> Sink:
+    command = directory / "eventcreate"
+    text = program.replace("PYTHON", sys.executable).replace(
+        "DIRECTORY", str(directory)
+    )
     command.write_text(text)
     command.chmod(0o755)
     settings = NotifySettings(kind="eventlog", more={"command": str(command), **more})
     return KIND.make(settings, SystemClock())
 
 
-def entries(folder: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in (folder / "entries").read_text().splitlines()]
+def entries(directory: Path) -> list[dict[str, str]]:
+    return [
+        json.loads(line) for line in (directory / "entries").read_text().splitlines()
+    ]
 
 
 @pytest.mark.system

@@ -217,11 +217,11 @@ def test_nothing_is_sent_without_interfaces_or_outside_linux(
 # Cards
 
 
-def card(folder: Path, name: str, **more: str) -> None:
+def card(directory: Path, name: str, **more: str) -> None:
     found = {"type": "1", "flags": "0x1003", "address": "52:54:00:00:00:a1"} | more
-    (folder / name).mkdir(parents=True)
+    (directory / name).mkdir(parents=True)
     for file, text in found.items():
-        (folder / name / file).write_text(f"{text}\n")
+        (directory / name / file).write_text(f"{text}\n")
 
 
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\n"

@@ -38,13 +38,13 @@ class Network:
 class Story:
     """An agent that looks for its endpoint on a machine with no lease."""
 
-    def __init__(self, folder: Path, *answers: SearchResult) -> None:
+    def __init__(self, directory: Path, *answers: SearchResult) -> None:
         self.clock = VirtualClock(START)
         self.network = Network(*answers)
-        self.folder = folder
+        self.directory = directory
         self.finder = Discovery(
             clock=self.clock,
-            known=[(str(folder), "*.lease")],
+            known=[(str(directory), "*.lease")],
             seek=self.network.seek,
         )
 

@@ -127,12 +127,12 @@ def test_subdirectories_are_searched_only_with_a_recursive_pattern(
     assert discovery.addresses(START, [(str(tmp_path), "**/*lease*")]) == ["10.0.0.1"]
 
 
-def nmcli(folder: Path, script: str) -> str:
+def nmcli(directory: Path, script: str) -> str:
     """Put a program of that name there; return a PATH."""
-    program = folder / "nmcli"
+    program = directory / "nmcli"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    return f"{folder}:/usr/bin:/bin"
+    return f"{directory}:/usr/bin:/bin"
 
 
 def test_networkmanager_is_queried_if_it_runs(

@@ -18,8 +18,8 @@ class Living:
     made: ClassVar[list["Living"]] = []
     """Those of the present test, which its end ends."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.libvirts = FakeLibvirts(folder, "h1", "h2")
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.libvirts = FakeLibvirts(directory, "h1", "h2")
         self.stop = threading.Event()
         usual: dict[str, Any] = {"freeze": 0.01, "shutdown": 0.5, "connect": 60.0}
         connections = self.libvirts.connections(**{**usual, **settings})

@@ -27,11 +27,11 @@ AFTER_KILL = ("kill-before-create", "kill-in-create")
 class Disks:
     """A VM with a system disk, a data disk, and a disk in no pool."""
 
-    def __init__(self, folder: Path, *, base: str = BASE) -> None:
-        self.folder = folder
-        self.living = Living(folder)
+    def __init__(self, directory: Path, *, base: str = BASE) -> None:
+        self.directory = directory
+        self.living = Living(directory)
         sources = "".join(
-            f"<disk device='disk'><source file='{folder}/{name}.qcow2'/></disk>"
+            f"<disk device='disk'><source file='{directory}/{name}.qcow2'/></disk>"
             for name in ("web", "data", "in-no-pool")
         )
         self.living.libvirts.start(
@@ -42,7 +42,7 @@ class Disks:
 
     def volume(self, name: str) -> Path:
         """Return the file that stands for a volume."""
-        return self.folder / f"{name}.qcow2.volume"
+        return self.directory / f"{name}.qcow2.volume"
 
     def is_new(self, name: str) -> bool:
         """Return whether a volume is an empty layer above its base image."""
@@ -56,10 +56,10 @@ class Disks:
 
     def kill_reimage(self, fault: str) -> None:
         """Let the program of a reimage be killed."""
-        (self.folder / fault).touch()
+        (self.directory / fault).touch()
         with pytest.raises(self.living.libvirts.api.KilledError):
             self.living.do("reimage")
-        (self.folder / fault).unlink()
+        (self.directory / fault).unlink()
         assert self.living.state() == BY_GUEST
 
 
@@ -105,7 +105,7 @@ def test_killed_reimage_has_failed_with_the_vm_down_and_says_why(
     made: Disks, fault: str
 ) -> None:
     made.kill_reimage(fault)
-    both = f"{made.folder}/web.qcow2, {made.folder}/data.qcow2"
+    both = f"{made.directory}/web.qcow2, {made.directory}/data.qcow2"
     # The report of a killed program has what it said last.
     assert made.living.said == [f"replacing {both}"]
     assert made.living.probe("reimage") == DOWN_STATUS
@@ -142,7 +142,7 @@ def test_vm_whose_disk_is_missing_cannot_be_live_migrated(made: Disks) -> None:
     made.kill_reimage("kill-before-create")
     domains = made.living.domains
     limits = abilities.limits_of(domains, domains.need("web_0", "h1"))
-    assert f"{made.folder}/web.qcow2" in limits["live-migrate"]
+    assert f"{made.directory}/web.qcow2" in limits["live-migrate"]
     made.living.do("reboot", operation="op-2.1")
     assert abilities.limits_of(domains, domains.need("web_0", "h1")) == {}
 
@@ -161,7 +161,7 @@ def test_vm_is_not_started_on_a_disk_that_was_written_in_part(
     made.kill_reimage("kill-in-create")
     status, said = made.living.do(action, operation="op-2.1", to_host="h2")
     assert (status, made.living.state()) == (DOWN_STATUS, BY_GUEST)
-    path = f"{made.folder}/web.qcow2"
+    path = f"{made.directory}/web.qcow2"
     assert said[0] == (
         f"the disk {path} was not written to its end: delete it on h1 with "
         f"`virsh vol-delete {path}`, then reboot the VM"
@@ -172,14 +172,14 @@ def test_vm_is_not_started_on_a_disk_that_was_written_in_part(
 
 
 def test_disk_that_cannot_be_created_is_named_and_created_later(made: Disks) -> None:
-    (made.folder / "full").touch()
+    (made.directory / "full").touch()
     status, said = made.living.do("reimage")
     assert (status, made.living.state()) == (DOWN_STATUS, BY_GUEST)
     assert said[0] == (
         "h1: No space left on device; its reimage did not end, and a reboot of the VM "
-        f"creates what is missing of {made.folder}/web.qcow2"
+        f"creates what is missing of {made.directory}/web.qcow2"
     )
-    (made.folder / "full").unlink()
+    (made.directory / "full").unlink()
     assert made.living.do("reboot", operation="op-2.1")[0] == DONE_STATUS
     assert made.is_new("web")
 

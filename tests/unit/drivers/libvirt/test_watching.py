@@ -168,7 +168,7 @@ def test_vm_that_stopped_while_its_host_was_away_has_failed(
     file = living.libvirts.fault("h1", "down")
     heard.trouble("h1")
     # libvirt is started again with its host, and knows no reason.
-    path = living.libvirts.folder / "h1" / "web_0.json"
+    path = living.libvirts.directory / "h1" / "web_0.json"
     note = {**json.loads(path.read_text()), "state": 5, "reason": 0}
     path.write_text(json.dumps(note))
     file.unlink()

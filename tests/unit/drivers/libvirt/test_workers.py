@@ -27,11 +27,11 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 class World:
     """Two hosts, and the workers for them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.libvirts = FakeLibvirts(folder / "libvirt", "h1", "h2")
+    def __init__(self, directory: Path) -> None:
+        self.libvirts = FakeLibvirts(directory / "libvirt", "h1", "h2")
         self.libvirts.start("web_0", "h1")
         self.woken = threading.Event()
-        self.python = fake_python(folder)
+        self.python = fake_python(directory)
         words = (*worker_words(self.python), self.libvirts.connections().text, "serve")
         self.workers = Workers(words, clock=SystemClock(), wake=self.woken.set)
 

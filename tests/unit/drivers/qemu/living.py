@@ -16,8 +16,8 @@ from tests.support.fake_qemus import places_in
 class Living:
     """The fake QEMUs of one test, and the settings of a driver for them."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.places: Places = places_in(folder, **settings)
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.places: Places = places_in(directory, **settings)
         self._fakes: list[FakeQemu] = []
         self._ends: list[asyncio.Task[None]] = []
 

@@ -44,12 +44,12 @@ def test_paths_and_programs_have_the_names_of_a_vm_and_a_host() -> None:
 
 def test_sockets_of_a_vm_and_of_all_vms_are_found(tmp_path: Path) -> None:
     # Names can have characters that patterns of files interpret.
-    folder = tmp_path / "a[1]"
+    directory = tmp_path / "a[1]"
     for name in ("h1/web_0", "h2/web_0", "h1/db*"):
-        path = folder / f"{name}.qmp"
+        path = directory / f"{name}.qmp"
         path.parent.mkdir(exist_ok=True, parents=True)
         path.touch()
-    template = f"{folder}/{{host}}/{{vm}}.qmp"
+    template = f"{directory}/{{host}}/{{vm}}.qmp"
     places = Places(monitor=template, events=template)
     assert places.hosts_of("web_0") == ["h1", "h2"]
     assert places.hosts_of("db*") == ["h1"]

@@ -38,11 +38,11 @@ LIVING: list[FakeQemu] = []
 """The fake QEMUs of the test that runs."""
 
 
-async def living(folder: Path) -> Path:
+async def living(directory: Path) -> Path:
     """Return the monitor of a fake QEMU in this process."""
     LIVING.append(FakeQemu())
-    await LIVING[-1].listen(folder / "monitor")
-    return folder / "monitor"
+    await LIVING[-1].listen(directory / "monitor")
+    return directory / "monitor"
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -24,8 +24,8 @@ from forewarn.sim.staged import Stop
 MESSAGES = Path(__file__).parent / "messages.txt"
 
 
-def read(text: str, *, folder: Path | None = None) -> Scenario:
-    return read_scenario(text, file="mine.toml", directory=folder)
+def read(text: str, *, directory: Path | None = None) -> Scenario:
+    return read_scenario(text, file="mine.toml", directory=directory)
 
 
 def steps(text: str) -> list[Step]:
@@ -290,7 +290,7 @@ def test_fleet_can_be_in_a_separate_file(tmp_path: Path) -> None:
 def test_problem_in_the_fleet_file_names_that_file(tmp_path: Path) -> None:
     (tmp_path / "fleet.toml").write_text(FLEET.replace('host = "h9"', 'host = "h8"'))
     with pytest.raises(ScenarioError) as told:
-        read('[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n', folder=tmp_path)
+        read('[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n', directory=tmp_path)
     assert str(told.value).startswith("fleet.toml:7: vm.host: there is no host")
 
 
@@ -310,7 +310,7 @@ def test_unreadable_fleet_file_is_reported(
     (tmp_path / "fleet.toml").write_bytes(content)
     text = '[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n'
     with pytest.raises(ScenarioError, match=told):
-        read(text, folder=tmp_path)
+        read(text, directory=tmp_path)
     with pytest.raises(
         ScenarioError, match="this scenario has no directory with a fleet file"
     ):
@@ -336,9 +336,9 @@ def cases() -> list[tuple[str, str]]:
     return [(text, told.strip("\n")) for text, _, told in found]
 
 
-def said_of(text: str, folder: Path) -> str:
+def said_of(text: str, directory: Path) -> str:
     with pytest.raises(ScenarioError) as told:
-        read(text, folder=folder)
+        read(text, directory=directory)
     return str(told.value)
 
 
