@@ -423,7 +423,8 @@ def unauthorized() -> UnauthorizedError:
     """Return the error for a caller without a valid token."""
     return UnauthorizedError(
         "a valid bearer token is needed",
-        hint="Set FOREWARN_TOKEN, or send Authorization: Bearer TOKEN.",
+        hint="Check that the token is complete and was not revoked. The command line takes it "
+        "from FOREWARN_TOKEN; programs send `Authorization: Bearer TOKEN`.",
     )
 
 

@@ -286,8 +286,8 @@ class Hub:
                         await self._look(ids[start : start + limits.PAGE_OBJECTS])
                     await self._look_at_reasons()
                     await self._look_at_coming_work()
-        except StopAsyncIteration:
-            # The service ends.
+        except (StopAsyncIteration, asyncio.CancelledError):
+            # The service ends, or `stop` was called: no error for the viewers.
             return
         finally:
             coming.cancel()

@@ -22,6 +22,11 @@ class Hubs:
         self._is_good_here = is_good_here
         self._hubs: dict[str, Hub] = {}
 
+    def end(self) -> None:
+        """End all streams, because the server stops."""
+        for hub in self._hubs.values():
+            hub.stop()
+
     def of(self, tenant: str) -> Hub:
         """Return the hub of operators or of a tenant, started if necessary."""
         gateway = self._gateway()

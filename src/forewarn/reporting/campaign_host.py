@@ -17,6 +17,7 @@ from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.notes import StepEnded
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
+    CallState,
     Move,
     Operation,
     OperationState,
@@ -25,7 +26,7 @@ from forewarn.protocol.visits import Visit
 from forewarn.reporting import campaign_courses
 from forewarn.reporting.campaign_courses import visit_of
 from forewarn.reporting.campaign_rows import Asked, blockers_with_hosts, row_of
-from forewarn.reporting.expected import Expected
+from forewarn.reporting.expected import Expected, is_done
 from forewarn.reporting.host_phases import phases
 from forewarn.reporting.uptime import seconds
 from forewarn.store import kinds
@@ -142,6 +143,8 @@ def _course(operation: Operation, move: Move, vm: Vm | None) -> str:
 def _steps(visit: Visit) -> list[Json]:
     """Return the host steps of a visit in their order, with the last result of each."""
     current = visit.current_kind
+    # A step that is repeated still has the result of its last call.
+    runs = visit.call_state is not CallState.NONE
     found: list[Json] = []
     for step in visit.steps:
         result = visit.result(step.kind)
@@ -150,7 +153,9 @@ def _steps(visit: Visit) -> list[Json]:
                 "kind": step.kind.value,
                 "step": step.text,
                 "current": step.kind is current,
-                "outcome": None if result is None else result.outcome.value,
+                "outcome": None
+                if result is None or (step.kind is current and runs)
+                else result.outcome.value,
                 "at": None if result is None else instant_or_none(result.at),
                 "said": "" if result is None else operators.step_said(result),
             }
@@ -189,11 +194,10 @@ def usual(expected: Expected) -> Json | None:
         kinds.ENDED_OF_REQUEST, expected.request.request_id, limit=PACE_HOSTS
     )
     for operation in newest:
-        if operation.state is not OperationState.DONE:
+        visit = visit_of(expected.reader, operation)
+        if not is_done(operation, visit):
             continue
-        for each in phases(
-            expected.reader, operation, visit_of(expected.reader, operation)
-        ):
+        for each in phases(expected.reader, operation, visit):
             if each.ends:
                 lengths[each.step or each.state.value].append(each.ends - each.begins)
     return {

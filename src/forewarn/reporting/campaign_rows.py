@@ -19,7 +19,7 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
 )
-from forewarn.protocol.visits import Visit
+from forewarn.protocol.visits import STEP_OF_STATE, Visit
 from forewarn.reporting import campaign_courses
 from forewarn.reporting.blocker_reports import blocker_reports
 from forewarn.reporting.campaign_courses import Attempt, attempt_of, visit_of
@@ -249,13 +249,20 @@ def _step(
             "state": operation.state.value,
             "kind": None,
             "since": instant_or_none(since),
+            "until": None,
         }
     stuck = visit.failed_in or visit.state
-    kind = visit.current_kind
+    kind = STEP_OF_STATE.get(stuck)
+    since, until = visit.since, 0
+    if visit.failed_in is not None:
+        # It has ended: the phase before the failure is the one that failed.
+        before = [each for each in shown if each.ends == visit.since]
+        since, until = (before[-1].begins if before else 0), visit.since
     return {
         "state": stuck.value,
         "kind": None if kind is None else kind.value,
-        "since": instant_or_none(visit.since),
+        "since": instant_or_none(since),
+        "until": instant_or_none(until),
     }
 
 

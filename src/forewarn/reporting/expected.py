@@ -16,6 +16,7 @@ from forewarn.fleet.calendars import free_times
 from forewarn.fleet.windows import Opening
 from forewarn.instants import DAY, Micros
 from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.protocol.visits import Visit, VisitState
 from forewarn.reporting import campaign_courses
 from forewarn.reporting.campaign_courses import Attempt, attempt_of, visit_of
 from forewarn.reporting.campaigns import HELD_HOSTS_MAX, deferred_count, end_of
@@ -188,10 +189,17 @@ def announced_at(reader: Reader, operation: Operation) -> Micros:
     return first[0].created if first else 0
 
 
+def is_done(operation: Operation, visit: Visit | None) -> bool:
+    """Return whether a host was done, with all its steps if it has some."""
+    is_good = visit is None or visit.state is VisitState.DONE
+    return is_good and operation.state is OperationState.DONE
+
+
 def _sample(reader: Reader, operation: Operation) -> Sample | None:
     """Return the times of a host that was done; None: it was not."""
-    attempt = attempt_of(operation, visit_of(reader, operation))
-    if operation.state is not OperationState.DONE or not attempt.started:
+    visit = visit_of(reader, operation)
+    attempt = attempt_of(operation, visit)
+    if not is_done(operation, visit) or not attempt.started:
         return None
     announced = announced_at(reader, operation) or attempt.started
     return Sample(announced, attempt.started, attempt.over or operation.ended_at)

@@ -69,7 +69,7 @@ def by_scopes(
         held = list(islice(_held(reader, each.name), left))
         left -= len(held)
         for kind in (WindowClosed, Deferred):
-            of_kind = [blocker for blocker in held if isinstance(blocker, kind)]
+            of_kind = [blocker for blocker in held if type(blocker) is kind]
             if of_kind:
                 first = min(of_kind, key=end_of)
                 found.append(

@@ -198,6 +198,7 @@ class ApiHere(Api):
         if self._hub is not None:
             self._hub.end()
         if self.server is not None:
+            self._app.state.hubs.end()
             await self.server.stop()
         self._closing.close()
 

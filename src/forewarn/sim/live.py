@@ -29,6 +29,7 @@ class Source(Protocol):
 
     on_publish: list[Callable[[Publication], None]]
     on_stage: list[Callable[[SimServer], None]]
+    on_stop: list[Callable[[], None]]
 
     @property
     def stage(self) -> SimServer:
@@ -50,6 +51,7 @@ class Live:
         self._messages: deque[_Message] = deque(maxlen=MESSAGES_MAX)
         self._last = 0
         self._more = asyncio.Event()
+        self._is_over = False
         reporter = Reporter(self._tell, tells_deviations=True)
 
         def follow(stage: SimServer) -> None:
@@ -59,6 +61,7 @@ class Live:
         follow(source.stage)
         source.on_stage.append(follow)
         source.on_publish.append(reporter.publish)
+        source.on_stop.append(self._end)
 
     async def texts(self, last_id: str = "") -> AsyncIterator[str]:
         """Yield messages after the one with an ID, or from now on.
@@ -71,7 +74,7 @@ class Live:
                 yield _event("reset", {}, self._id(self._last))
             position = self._last
         yield _event("ready", {}, self._id(position))
-        while True:
+        while not self._is_over:
             if self._messages and position < self._messages[0].number - 1:
                 yield _event("reset", {}, self._id(self._last))
                 position = self._last
@@ -85,6 +88,11 @@ class Live:
                         await more.wait()
                 except TimeoutError:
                     yield f": still here\nid: {self._id(position)}\n\n"
+
+    def _end(self) -> None:
+        """End all streams, because the simulator stops."""
+        self._is_over = True
+        self._more.set()
 
     def _position(self, last_id: str) -> int | None:
         """Return the number in an ID; None: it is not of this stream, or too old."""

@@ -115,6 +115,7 @@ class Simulator:
         self._admin: AdminServer | None = None
         self._app: Any = None
         self.on_publish: list[Callable[[Publication], None]] = []
+        self.on_stop: list[Callable[[], None]] = []
         """Called with every publication after it is served."""
         self.on_stage: list[Callable[[SimServer], None]] = []
         """Called with each new simulated server before it serves requests."""
@@ -163,6 +164,10 @@ class Simulator:
             await asyncio.wait([self._keeper])
             self._keeper = None
         if self._admin is not None:
+            # A stream lasts as long as its viewer; a server waits for its streams.
+            for listener in self.on_stop:
+                listener()
+            self._app.state.hubs.end()
             await self._admin.stop()
             self._admin = None
         self._positions.close()

@@ -344,8 +344,14 @@ def entry(kind: AuditKind, facts: Facts) -> str:
             ignored = f", in an emergency despite {facts.text}" if facts.text else ""
             return f"{facts.count:,} hosts{ignored}"
         case AuditKind.CAMPAIGN_HALTED if facts.halt is not None:
-            withdrawn = f"; the approval of stage {facts.stage} is withdrawn"
-            return halt(facts.halt) + (withdrawn if facts.stage else "")
+            withdrawn = f"the approval of stage {facts.stage} is withdrawn"
+            # The reason of an operator is that of the whole entry.
+            is_ordered = facts.halt.cause is HaltCause.OPERATOR
+            parts = (
+                "" if is_ordered else halt(facts.halt),
+                withdrawn if facts.stage else "",
+            )
+            return "; ".join(filter(None, parts))
         case AuditKind.CAMPAIGN_STAGE_BEGUN:
             return f"stage {facts.stage}, {facts.count:,} hosts"
         case AuditKind.CAMPAIGN_HOSTS_ADDED:

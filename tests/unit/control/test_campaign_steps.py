@@ -22,7 +22,9 @@ from forewarn.protocol.host_steps import (
 )
 from forewarn.protocol.operations import Action, OperationState
 from forewarn.protocol.visits import Visit, VisitState
+from forewarn.reporting.campaign_host import campaign_host
 from forewarn.reporting.campaigns import campaign_report
+from forewarn.reporting.expected import expected_of
 from forewarn.reporting.explanations import explain
 from forewarn.reporting.fleet_overview import fleet_overview
 from forewarn.reporting.reports import audit_report, host_report
@@ -219,6 +221,37 @@ def test_step_that_succeeded_without_a_word_has_no_output() -> None:
     assert {step_said(each) for each in results} == {""}
 
 
+def test_failed_step_has_ended_and_is_no_comparison_for_others() -> None:
+    it = of(3, "work fail")
+    start(it, CANARY, impact="none")
+    it.advance("1d")
+    told = it.read(
+        lambda reader: campaign_host(
+            expected_of(reader, campaign(it), now=it.now), name_of(0)
+        )
+    )
+    step = told["step"]
+    assert (step["state"], step["kind"]) == ("Working", "work")
+    assert step["since"] < step["until"]
+    assert told["usual"] is None
+    results = {each["kind"]: each["outcome"] for each in told["steps"]}
+    assert results["work"] == "failed"
+
+
+def test_step_that_is_repeated_has_no_outcome_yet() -> None:
+    it = of(3, "work fail", "work stall")
+    start(it, CANARY, impact="none")
+    it.advance("1d")
+    steer(it, lambda work: campaigns.retry(work, "bios", [name_of(0)]))
+    told = it.read(
+        lambda reader: campaign_host(
+            expected_of(reader, campaign(it), now=it.now), name_of(0)
+        )
+    )
+    (work,) = (each for each in told["steps"] if each["kind"] == "work")
+    assert (work["current"], work["outcome"]) == (True, None)
+
+
 def test_visits_are_deleted_with_their_operations(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     it = world_of([{"a": 0}, {"b": 0}], store=lambda: SqliteStore(file))
@@ -356,3 +389,15 @@ def test_failed_host_is_called_failed_in_each_list_until_it_is_skipped() -> None
     assert lists() == (True, "failed")
     steer(it, lambda work: campaigns.skip(work, "bios", [host.name]))
     assert lists() == (False, "cordoned")
+
+
+def test_reason_of_a_halt_is_in_the_history_once() -> None:
+    it = of(2)
+    start(it, ONE_STAGE)
+    steer(it, lambda work: campaigns.halt(work, "bios"), reason="smoke in rack a1")
+    subject = f"campaign:{campaign(it).campaign_id}"
+    entries = it.read(
+        lambda reader: list(every(reader, kinds.AUDIT_OF_SUBJECT, subject))
+    )
+    (halt,) = (each for each in entries if each.kind is AuditKind.CAMPAIGN_HALTED)
+    assert (halt.why, detail_of(halt)) == ("smoke in rack a1", "")

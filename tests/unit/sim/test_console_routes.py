@@ -174,3 +174,21 @@ def test_new_world_is_followed(fresh: Simulation) -> None:
 def test_open_stream_delays_no_end(loop: LoopThread) -> None:
     with simulation(loop) as other, watching(other) as messages:
         next(messages)
+
+
+@pytest.mark.parametrize("path", ["/v1/watch?topics=operations", "/v1/sim/watch"])
+def test_streams_end_when_the_simulator_stops(
+    loop: LoopThread, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise, the server cancels them after its grace time, with a traceback."""
+    with contextlib.ExitStack() as open_:
+        with simulation(loop) as found:
+            host, port = found.simulator.admin_address or ("", 0)
+            connection = http.client.HTTPConnection(host, port, timeout=60)
+            open_.callback(connection.close)
+            connection.request("GET", path)
+            answer = open_.enter_context(connection.getresponse())
+            assert answer.readline()
+        # A stream that was cancelled is incomplete.
+        assert b"event: error" not in answer.read()
+    assert not [each for each in caplog.records if each.exc_info]

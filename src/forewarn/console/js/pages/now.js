@@ -105,6 +105,8 @@ export function campaignCard(each) {
   const eta = etaOf(each.campaign);
   const right = each.ended
     ? `ended ${time.when(time.at(each.ended))}`
+    : each.halted
+      ? `halted ${time.when(time.at(each.halted.at))}`
     : eta
       ? `ETA ${time.when(time.at(eta))}`
       : `since ${time.when(time.at(each.created))}`;
