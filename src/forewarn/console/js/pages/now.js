@@ -107,9 +107,9 @@ export function campaignCard(each) {
     ? `ended ${time.when(time.at(each.ended))}`
     : each.halted
       ? `halted ${time.when(time.at(each.halted.at))}`
-    : eta
-      ? `ETA ${time.when(time.at(eta))}`
-      : `since ${time.when(time.at(each.created))}`;
+      : eta
+        ? `ETA ${time.when(time.at(eta))}`
+        : `since ${time.when(time.at(each.created))}`;
   return html`<div class="camp">
     <div class="r">
       <a class="b" href=${campaignAddress(each.campaign)}>${each.name}</a>${campaignPill(each)}<span
