@@ -2,12 +2,14 @@
 
 import { html } from "./lit.js";
 import { meaning } from "./choice.js";
-import { ask } from "./dialogs.js";
+import { ask, become } from "./dialogs.js";
 import { says } from "./effect.js";
 import { capital, count, some } from "./text.js";
 import * as time from "./time.js";
 
-const HOUR = 3_600_000;
+const MINUTE = 60_000;
+/** What is offered first, in ms. */
+const DEFERRED = 24 * 60 * MINUTE;
 
 /** @param {string[]} names */
 const vmsOf = (names) => (names.length === 1 ? names[0] : count(names.length, "VM"));
@@ -47,37 +49,94 @@ export const redeploy = (vms) =>
     placeholder: "Such as: in our own time",
   });
 
+/**
+ * A choice among VMs, and scopes of them.
+ * @param {string[]} vms All of them are the first choice.
+ * @param {string[]} scopes
+ * @param {{kind: string, names: string[]}} chosen
+ * @param {(chosen: {kind: string, names: string[]}) => void} choose
+ */
+function choiceOf(vms, scopes, chosen, choose) {
+  const choices = [
+    ...(vms.length > 1 ? [{ kind: "vm", names: vms, word: `all ${count(vms.length, "VM")}` }] : []),
+    ...vms.map((each) => ({ kind: "vm", names: [each], word: each })),
+    ...scopes.map((each) => ({ kind: "scope", names: [each], word: `scope ${each}` })),
+  ];
+  const isChosen = (/** @type {any} */ each) =>
+    each.kind === chosen.kind && String(each.names) === String(chosen.names);
+  return html`<label class="field"
+    >What
+    <select
+      @change=${(/** @type {any} */ event) => choose(choices[event.target.selectedIndex] ?? chosen)}
+    >
+      ${choices.map((each) => html`<option .selected=${isChosen(each)}>${each.word}</option>`)}
+    </select></label
+  >`;
+}
+
 /** @param {string[]} vms */
-export const expedite = (vms) =>
-  ask({
-    title: `Expedite the maintenance of ${vmsOf(vms)}?`,
-    path: "/v1/expedite",
-    body: { vms },
+export function expedite(vms) {
+  /** @param {string[]} names @returns {Partial<import("./dialogs.js").Ask>} */
+  const expediting = (names) => ({
+    title: `Expedite the maintenance of ${vmsOf(names)}?`,
+    body: { vms: names },
     effect: says(
-      html`<b>${some(vms)}</b>: maintained as soon as possible`,
+      html`<b>${some(names)}</b>: maintained as soon as possible`,
       "Approved at once, even if an agent there has not prepared: drain the VMs first",
     ),
-    button: () => `Expedite ${count(vms.length, "VM")}`,
-    placeholder: "Such as: drained",
+    button: () => `Expedite ${count(names.length, "VM")}`,
+    fields: () =>
+      html`<div class="fields">
+        ${choiceOf(vms, [], { kind: "vm", names }, (chosen) => become(expediting(chosen.names)))}
+      </div>`,
   });
+  const first = /** @type {import("./dialogs.js").Ask} */ (expediting(vms));
+  ask({ ...first, path: "/v1/expedite", placeholder: "Such as: drained" });
+}
 
-/** @param {string[]} names VMs or scopes. @param {number} hours */
-export const defer = (names, hours) => {
-  const until = new Date(Math.ceil((time.now() + hours * HOUR) / 60_000) * 60_000);
-  const by = hours < 48 ? `${hours} hours` : `${hours / 24} days`;
-  return ask({
-    title: `Defer the maintenance of ${some(names, 2)} by ${by}?`,
+/** @param {string[]} vms @param {string[]} scopes Those of the VMs. */
+export function defer(vms, scopes) {
+  /**
+   * @param {{kind: string, names: string[]}} chosen @param {number} until
+   * @returns {Partial<import("./dialogs.js").Ask>}
+   */
+  const deferring = (chosen, until) => ({
+    title: `Defer the maintenance of ${some(chosen.names, 2)}?`,
+    body: { names: chosen.names, kind: chosen.kind, until: new Date(until).toISOString() },
+    // Its own words say what becomes of a notice.
+    effect: () =>
+      says(
+        html`It does not start before <b>${time.when(until)}</b>; you get a new notice`,
+        "Announced maintenance is withdrawn without impact",
+        "Each maintenance can be deferred twice",
+      )(null),
+    button: () =>
+      chosen.kind === "scope"
+        ? `Defer scope ${chosen.names}`
+        : `Defer ${count(chosen.names.length, "VM")}`,
+    fields: () =>
+      html`<div class="fields">
+        ${choiceOf(vms, scopes, chosen, (other) => become(deferring(other, until)))}<label
+          class="field"
+          >Until, ${time.zoneName()}
+          <input
+            type="datetime-local"
+            .value=${time.toField(until)}
+            @change=${(/** @type {any} */ event) => {
+              const at = time.ofField(event.target.value);
+              if (!Number.isNaN(at)) become(deferring(chosen, at));
+            }}
+        /></label>
+      </div>`,
+  });
+  const until = Math.ceil((time.now() + DEFERRED) / MINUTE) * MINUTE;
+  const first = deferring({ kind: "vm", names: vms }, until);
+  ask({
+    .../** @type {import("./dialogs.js").Ask} */ (first),
     path: "/v1/defer",
-    body: { names, until: until.toISOString() },
-    effect: says(
-      html`It does not start before <b>${time.when(until.getTime())}</b>; you get a new notice`,
-      "Announced maintenance is withdrawn without impact",
-      "Each maintenance can be deferred twice",
-    ),
-    button: () => `Defer ${count(names.length, "VM")}`,
     placeholder: "Such as: month end",
   });
-};
+}
 
 /** @param {string} name */
 export const clear = (name) =>

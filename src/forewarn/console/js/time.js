@@ -165,6 +165,14 @@ export function roughly(length) {
   return `${Math.floor(most / DAY)} d ${Math.floor((most % DAY) / HOUR)} h`;
 }
 
+/** An instant for a field of a form, in the zone of the page. @param {number} instant */
+export function toField(instant) {
+  const zoned = isUtc() ? instant : instant - new Date(instant).getTimezoneOffset() * MINUTE;
+  return new Date(zoned).toISOString().slice(0, 16);
+}
+/** @param {string} text What such a field has. */
+export const ofField = (text) => Date.parse(isUtc() ? `${text}Z` : text);
+
 /** @param {number} instant "20 min ago" */
 export const ago = (instant) => `${roughly(now() - instant)} ago`;
 

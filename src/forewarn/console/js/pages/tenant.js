@@ -11,6 +11,7 @@ import { entries, past as earlier } from "./latest.js";
 import { availability, scopes } from "./availability.js";
 import { banner, cards, downVms, waiting } from "./tenant_cards.js";
 import { ownVms, past, vms } from "./tenant_vms.js";
+import { windows, windowsCard } from "./tenant_windows.js";
 
 const LINES = 10;
 const deferrals = resource("/v1/tenant/deferrals", { topics: ["history"], pause: 5000 });
@@ -83,7 +84,7 @@ function view() {
         }${ownVms()}
       </div>
       <div class="stack">
-        ${choices()}
+        ${choices()}${windowsCard()}
         <section class="card" aria-labelledby="a">
           <header>
             <h2 id="a">Availability, 7 days</h2>
@@ -116,5 +117,5 @@ function title(_) {
 export const page = {
   title,
   view,
-  uses: () => [vms, past(), availability("7d"), deferrals, earlier],
+  uses: () => [vms, past(), availability("7d"), deferrals, windows, earlier],
 };

@@ -81,8 +81,8 @@ const about = (event) =>
     ></span
   >`;
 
-/** @param {any} event @param {string[]} vms */
-function acts(event, vms) {
+/** @param {any} event @param {string[]} vms @param {string[]} scopes */
+function acts(event, vms, scopes) {
   const operation = one("operations", event.operation);
   if (event.EventSource === "User")
     return html`${
@@ -113,7 +113,7 @@ function acts(event, vms) {
   ${
     operation?.routine === false
       ? nothing
-      : html`<button @click=${() => orders.defer(vms, 24)}>Defer…</button>`
+      : html`<button @click=${() => orders.defer(vms, scopes)}>Defer…</button>`
   }`;
 }
 
@@ -137,7 +137,7 @@ function open(event) {
     countdown(at, "then it starts, at"),
     html`<h2 id=${id}>${event.EventType} of ${some(event.vms, 3)}</h2>
       ${about(event)}<br /><b>Nobody of scope ${event.scope} has approved.</b>${choice}`,
-    acts(event, event.vms),
+    acts(event, event.vms, [event.scope].filter(Boolean)),
   );
 }
 
@@ -160,7 +160,7 @@ function approved(events) {
       ${about(first)}<br /><span class="soft"
         >Approved by ${by.slice(0, 2)}${by.length > 2 ? ` and ${by.length - 2} more` : ""}.</span
       >${waits(reasons(first))}`,
-    acts(first, vms),
+    acts(first, vms, [...new Set(events.map((each) => each.scope))].filter(Boolean)),
   );
 }
 
@@ -216,7 +216,7 @@ function planned(work) {
       <span class="soft">${first.description} · planned, not announced</span><br />${when}. You get
       a notice before it starts.`,
     html`<button @click=${() => orders.expedite(vms)}>Expedite…</button
-      ><button @click=${() => orders.defer(vms, 24)}>Defer…</button>`,
+      ><button @click=${() => orders.defer(vms, [])}>Defer…</button>`,
   );
 }
 
