@@ -89,7 +89,9 @@ CampaignSimulationShape = shape(
     "CampaignSimulationShape",
     "The result of a simulation of a campaign.",
     campaign=str,
+    reason=str,
     impact=str,
+    has_windows=(bool, "Whether `periods` are openings of its windows; if not, days."),
     seed=int,
     approve_percent=(
         float | None,

@@ -108,7 +108,9 @@ def _report(reader: Reader, played: Played, hosts_max: int) -> Json:
     shown = last[:hosts_max]
     return {
         "campaign": record.name,
+        "reason": record.reason,
         "impact": record.impact.value,
+        "has_windows": bool(record.windows),
         "seed": played.assumed.seed,
         "approve_percent": _approve_percent(played),
         "approvals_measured": len(notices_of(plan, played.assumed)),

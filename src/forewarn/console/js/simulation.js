@@ -52,8 +52,13 @@ const instant = (/** @type {string | null} */ text) => (text ? time.when(time.at
 /** @param {any} told */
 const nights = (told) =>
   table(
-    "Nights",
-    ["Opens", "Closes", "Done #", "Failed #"],
+    told.has_windows ? "Nights" : "Days",
+    [
+      told.has_windows ? "Opens" : "Begins",
+      told.has_windows ? "Closes" : "Ends",
+      "Done #",
+      "Failed #",
+    ],
     told.periods.map((/** @type {any} */ each) => [
       instant(each.opens),
       instant(each.closes),
@@ -122,7 +127,7 @@ export function simulation({ simulation: told, facts }) {
       <div class="tell">
         <h1>${told.campaign} ${pill("idle", "Simulation")} ${state(told)}</h1>
         <p class="what">
-          ${told.impact} · ${count(told.host_count, "host")} · ${count(told.vm_count, "VM")} · seed
+          ${told.reason ? html`${told.reason} · ` : nothing}${told.impact} · ${count(told.host_count, "host")} · ${count(told.vm_count, "VM")} · seed
           ${told.seed}
         </p>
       </div>
@@ -160,7 +165,7 @@ export function simulation({ simulation: told, facts }) {
     }
     <div class="pair">
       <section aria-labelledby="nights">
-        <h2 id="nights">Nights</h2>
+        <h2 id="nights">${told.has_windows ? "Nights" : "Days"}</h2>
         ${nights(told)}
       </section>
       <section aria-labelledby="stages">

@@ -116,6 +116,7 @@ def test_campaign_is_played_to_its_end_and_changes_nothing() -> None:
     (reboots,) = found["interruptions"]
     assert [reboots["kind"], reboots["vms"], reboots["still_down"]] == ["reboot", 60, 0]
     assert sum(each["done"] for each in found["periods"]) == 20
+    assert (found["reason"], found["has_windows"]) == ("CVE-2026-1234", False)
 
 
 def test_overlapping_notices_shorten_the_campaign() -> None:
