@@ -127,8 +127,8 @@ export function simulation({ simulation: told, facts }) {
       <div class="tell">
         <h1>${told.campaign} ${pill("idle", "Simulation")} ${state(told)}</h1>
         <p class="what">
-          ${told.reason ? html`${told.reason} · ` : nothing}${told.impact} · ${count(told.host_count, "host")} · ${count(told.vm_count, "VM")} · seed
-          ${told.seed}
+          ${told.reason ? html`${told.reason} · ` : nothing}${told.impact} ·
+          ${count(told.host_count, "host")} · ${count(told.vm_count, "VM")} · seed ${told.seed}
         </p>
       </div>
       <span class="grow"></span>
