@@ -15,6 +15,10 @@ COUNTS_MAX = 6
 LISTS_MAX = 12
 """Requests of a minute for the lists of Now, after the service has gone."""
 
+BOXES = """(labels) => labels.map((each) => each.getBoundingClientRect())
+  .map(({x, width}) => [x, width]).sort((one, other) => one[0] - other[0])"""
+"""The left edges and widths of elements."""
+
 
 @pytest.fixture
 def open_as(
@@ -160,8 +164,7 @@ def test_labels_of_the_axis_do_not_touch(
         expect(labels.filter(has_text="now")).to_have_count(1)
         # The first drawing does not know the width yet.
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
-        found = [each.bounding_box() for each in labels.all()]
-        boxes = sorted((box["x"], box["width"]) for box in found if box)
+        boxes: list[tuple[float, float]] = labels.evaluate_all(BOXES)
         gaps = [b[0] - a[0] - a[1] for a, b in itertools.pairwise(boxes)]
         assert min(gaps) > 2, boxes
         assert len(boxes) >= most, boxes

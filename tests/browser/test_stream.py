@@ -65,7 +65,7 @@ def test_lost_stream_is_said_and_resumed(
     # What was known stays, and says how old it is.
     expect(row).to_be_visible()
     expect(page.locator(".live.stale")).to_be_visible()
-    expect(notice.get_by_role("button", name="Now")).to_be_visible()
+    expect(notice.get_by_role("button", name="Reconnect")).to_be_visible()
     if AXE.exists():
         assert findings(page) == []
     place.restart()
@@ -201,6 +201,6 @@ def test_list_that_could_not_be_read_is_read_again_in_a_calm_service(
         "**/v1/waits*", lambda route: route.fulfill(status=500, json=lost), times=2
     )
     page = tab.open()
-    expect(page.get_by_role("alert")).to_contain_text("The disk is slow")
+    expect(page.get_by_role("alert")).to_contain_text("the disk is slow")
     page.clock.fast_forward("00:06")
     expect(page.get_by_text("Nothing needs attention")).to_be_visible()

@@ -1,7 +1,7 @@
 // Parts that several pages have: pills, bars, legends, empty and waiting lists, the feed.
 
 import { html, nothing, repeat, svg } from "./lit.js";
-import { NoAnswer, Refused } from "./api.js";
+import { isRefusal, NoAnswer, Refused } from "./api.js";
 import { BASE } from "./pages.js";
 import { one, state } from "./store.js";
 import { number, some } from "./text.js";
@@ -148,7 +148,9 @@ export function errorNote(error) {
     </div>`;
   const hint = error instanceof Refused ? error.hint : "";
   return html`<div class="note e" role="alert">
-    <span><b>Refused: ${error.message}.</b> ${marked(hint)}</span>
+    <span
+      ><b>${isRefusal(error) ? "Refused" : "Not read"}: ${error.message}.</b> ${marked(hint)}</span
+    >
   </div>`;
 }
 

@@ -2,7 +2,7 @@
 // template out.
 
 import { html, nothing } from "./lit.js";
-import { campaignPill, pill } from "./parts.js";
+import { campaignPill, pill, timed } from "./parts.js";
 import { fact, hosts, table, terms } from "./sheet.js";
 import { capital, count, number } from "./text.js";
 import * as time from "./time.js";
@@ -155,7 +155,7 @@ export function simulation({ simulation: told, facts }) {
         html`<div class="note w"><span>${capital(each)}.</span></div>`,
     )}
     <ul>
-      ${facts.map((each) => html`<li>${capital(each.trim())}</li>`)}
+      ${facts.map((each) => html`<li>${timed(capital(each.trim()))}</li>`)}
     </ul>
     ${told.hosts.length ? hosts(rowsOf(told), terms([], told.blackouts), begins, ends) : nothing}
     ${
