@@ -66,7 +66,7 @@ HostStepNowShape = shape(
     state=(str, "State of its visit, such as Draining; without one, of its operation."),
     kind=(str | None, "The host step that runs, such as work."),
     since=str | None,
-    until=(str | None, "When it failed; null: it goes on."),
+    until=(str | None, "When it failed; null: it has not."),
 )
 
 ProgressShape = shape(

@@ -84,7 +84,7 @@ def cordoned(host: Host) -> str:
 
 
 LEFT_BEHIND = ", which has ended or has skipped the host: open it when it is repaired"
-"""What follows `cordoned` if only campaigns cordoned the host that need it no more."""
+"""The end of `cordoned` for a host that only its campaigns cordoned and left behind."""
 
 
 def vm_standing(vm: Vm) -> str:

@@ -106,7 +106,7 @@ def note(work: Work, visit: Visit) -> None:
 
 
 def _why_stopped(work: Work, visit: Visit) -> AnyNote | None:
-    """Return why a visit failed or was skipped; None: it goes on, or no step is why.
+    """Return why a visit failed or was skipped; None: it continues, or no step is why.
 
     A step that succeeded is never the reason. A visit before its start ends with its
     operation.

@@ -1,7 +1,7 @@
 """Which cordons campaigns have left behind: any operator can open these hosts.
 
 A campaign cordons a failed host until its work is done. The cordon stays if the campaign
-skips the host or ends, because nobody has looked at the host.
+skips the host or ends, because the host may need a repair.
 """
 
 from forewarn.fleet.model import Cordon, Host
