@@ -270,13 +270,13 @@ def test_a_host_whose_step_failed_is_a_failure_also_after_it_was_skipped() -> No
     for is_skipped in (False, True):
         if is_skipped:
             steer(it, lambda work: campaigns.skip(work, "bios", ["h0000"]))
-        told = sums(it)
-        assert told["states"] == {"Failed": 1, "Done": 1}
-        (failure,) = told["failures"]
+        totals = sums(it)
+        assert totals["states"] == {"Failed": 1, "Done": 1}
+        (failure,) = totals["failures"]
         assert failure["note"] == "step work failed: a simulated fault"
         assert sum(figures(it)["hours"].values()) == 1
         assert [each["outcome"] for each in attempts(it)] == ["failed", "completed"]
-        assert list(shown.lines(told))[-1].startswith("failed: h0000 (")
+        assert list(shown.lines(totals))[-1].startswith("failed: h0000 (")
 
 
 def test_a_host_is_done_when_its_last_step_has_ended() -> None:
@@ -286,8 +286,8 @@ def test_a_host_is_done_when_its_last_step_has_ended() -> None:
         it.advance("10s")
     assert sums(it)["states"] == {"Recovering": 1, "Planned": 1}
     assert figures(it)["hours"] == {}
-    found = attempts(it)[0]
-    assert (found["outcome"], found["ended"]) == (None, None)
+    attempt = attempts(it)[0]
+    assert (attempt["outcome"], attempt["ended"]) == (None, None)
 
 
 def test_time_that_hosts_waited_is_kept_when_they_are_announced() -> None:

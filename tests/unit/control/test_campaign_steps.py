@@ -225,16 +225,16 @@ def test_failed_step_has_ended_and_is_no_comparison_for_others() -> None:
     it = of(3, "work fail")
     start(it, CANARY, impact="none")
     it.advance("1d")
-    told = it.read(
+    row = it.read(
         lambda reader: campaign_host(
             expected_of(reader, campaign(it), now=it.now), name_of(0)
         )
     )
-    step = told["step"]
+    step = row["step"]
     assert (step["state"], step["kind"]) == ("Working", "work")
     assert step["since"] < step["until"]
-    assert told["usual"] is None
-    results = {each["kind"]: each["outcome"] for each in told["steps"]}
+    assert row["usual"] is None
+    results = {each["kind"]: each["outcome"] for each in row["steps"]}
     assert results["work"] == "failed"
 
 
@@ -243,12 +243,12 @@ def test_step_that_is_repeated_has_no_outcome_yet() -> None:
     start(it, CANARY, impact="none")
     it.advance("1d")
     steer(it, lambda work: campaigns.retry(work, "bios", [name_of(0)]))
-    told = it.read(
+    row = it.read(
         lambda reader: campaign_host(
             expected_of(reader, campaign(it), now=it.now), name_of(0)
         )
     )
-    (work,) = (each for each in told["steps"] if each["kind"] == "work")
+    (work,) = (each for each in row["steps"] if each["kind"] == "work")
     assert (work["current"], work["outcome"]) == (True, None)
 
 
@@ -382,8 +382,8 @@ def test_failed_host_is_called_failed_in_each_list_until_it_is_skipped() -> None
 
     def lists() -> tuple[bool, str]:
         report = it.read(lambda reader: host_report(reader, host))
-        found = it.read(lambda reader: fleet_overview(reader, now=it.now))
-        squares = {name: state for _, name, state in found["clusters"][0]["squares"]}
+        overview = it.read(lambda reader: fleet_overview(reader, now=it.now))
+        squares = {name: state for _, name, state in overview["clusters"][0]["squares"]}
         return report["failed"], squares[host.name]
 
     assert lists() == (True, "failed")

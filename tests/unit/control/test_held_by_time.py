@@ -79,11 +79,15 @@ def test_host_that_its_tenant_deferred_is_held_until_then() -> None:
     roll_out(it, 2, action=Action.REBOOT)
     defer(it, "s1-1", 24 * HOUR)
     it.advance("6h")
-    (found,) = scopes(it)
-    told = held_report(found)
-    assert (told["kind"], told["scope"], told["tenant"]) == ("deferred", "s1", "shop")
-    assert (told["hosts"], told["until"]) == (1, "2030-01-02T00:00:00Z")
-    assert scopes(it, scope="s1") == scopes(it, tenant="shop") == [found]
+    (hold,) = scopes(it)
+    report = held_report(hold)
+    assert (report["kind"], report["scope"], report["tenant"]) == (
+        "deferred",
+        "s1",
+        "shop",
+    )
+    assert (report["hosts"], report["until"]) == (1, "2030-01-02T00:00:00Z")
+    assert scopes(it, scope="s1") == scopes(it, tenant="shop") == [hold]
     assert scopes(it, scope="s0") == []
     it.advance("1d")
     assert scopes(it) == []

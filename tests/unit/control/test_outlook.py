@@ -106,8 +106,8 @@ def test_end_waits_for_the_last_host_that_a_tenant_deferred() -> None:
     turn = seen(it)["eta"]["turn_seconds"] * SECOND
     expected = until + turn
     for _ in range(3):
-        found = parse_instant(seen(it)["eta"]["at"])
-        assert expected <= found <= expected + MINUTE
+        end = parse_instant(seen(it)["eta"]["at"])
+        assert expected <= end <= expected + MINUTE
         it.advance("1h")
     (host,) = it.read(
         lambda r: list(every(r, kinds.PLANNED_OF_REQUEST, campaign(it).request))

@@ -182,8 +182,8 @@ def test_streams_end_when_the_simulator_stops(
 ) -> None:
     """Otherwise, the server cancels them after its grace time, with a traceback."""
     with contextlib.ExitStack() as open_:
-        with simulation(loop) as found:
-            host, port = found.simulator.admin_address or ("", 0)
+        with simulation(loop) as simulated:
+            host, port = simulated.simulator.admin_address or ("", 0)
             connection = http.client.HTTPConnection(host, port, timeout=60)
             open_.callback(connection.close)
             connection.request("GET", path)
