@@ -280,7 +280,9 @@ def main() -> int:
         stays = has_console and timeline.all_seen
         if stays:
             watched = directory / "watched"
-            places = console.prepare(watched)
+            (port,) = setting.free_ports(1)
+            console.prepare(watched, port=port)
+            places = setting.Places(admin_url=f"http://127.0.0.1:{port}", vms={})
             with service(watched, places):
                 operator = Operator(places.admin_url, timeline, directory=watched)
                 console.begin(operator.ask)

@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from demo_parts import setting
-
 CLUSTERS = ("a", "b")
 RACKS = 4
 HOSTS = 5

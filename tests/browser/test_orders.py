@@ -159,7 +159,7 @@ def test_labels_of_the_axis_do_not_touch(
     page = new_tab(shared).open(f"campaigns/{campaign}?as=timeline")
     labels = page.locator(".axis svg text")
     for size, most in ((WIDE, 7), (MIDDLE, 3)):
-        page.set_viewport_size(size)
+        page.set_viewport_size({"width": size["width"], "height": size["height"]})
         page.reload()
         expect(labels.filter(has_text="now")).to_have_count(1)
         # The first drawing does not know the width yet.
