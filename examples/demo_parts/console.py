@@ -45,16 +45,14 @@ stage = [{{ hosts = 4 }}, {{ hosts = 12 }}]
 """
 
 
-def prepare(directory: Path) -> setting.Places:
-    """Write the fleet, the settings and the campaign; return the address."""
+def prepare(directory: Path, *, port: int) -> None:
+    """Write the fleet, the settings and the campaign of a service at a port."""
     directory.mkdir()
-    (port,) = setting.free_ports(1)
     (directory / "fleet.toml").write_text(_fleet())
     (directory / "forewarn.toml").write_text(
         SETTINGS.format(port=port, directory=directory)
     )
     (directory / "kernel.toml").write_text(CAMPAIGN)
-    return setting.Places(admin_url=f"http://127.0.0.1:{port}", vms={})
 
 
 def _fleet() -> str:
