@@ -162,7 +162,7 @@ def first_on_its_core(*servers: int) -> Generator[None]:
     """Give the client a higher priority if the system allows it, and servers with it.
 
     Otherwise the figures include the time that the client waits for its core, which it
-    shares with the attackers. Whatever else runs on the core of a server delays it too.
+    shares with the attackers. Other programs on the core of a server delay it too.
     """
     tasks = [
         int(each.name)

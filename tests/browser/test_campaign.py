@@ -108,7 +108,7 @@ def test_stop_takes_two_clicks_and_a_reason(
     page = new_tab(place).open(f"campaigns/{campaign}")
     page.get_by_role("button", name="Stop").click()
     dialog = page.get_by_role("dialog", name="Stop microcode?")
-    # What nobody has said must not be in the history.
+    # The history must not have a reason that was not given.
     chosen = dialog.get_by_role("radio", name="no reason given")
     expect(chosen).to_be_focused()
     expect(chosen).to_be_checked()

@@ -7,7 +7,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    ViewportSize,
+    expect,
+)
 
 from tests.support.processes import Serving
 
@@ -22,9 +28,9 @@ VMS = 2
 AXE = Path(__file__).parents[2] / ".build" / "axe" / "axe.min.js"
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
-NARROW = {"width": 390, "height": 844}
-MIDDLE = {"width": 720, "height": 900}
-WIDE = {"width": 1440, "height": 900}
+NARROW: ViewportSize = {"width": 390, "height": 844}
+MIDDLE: ViewportSize = {"width": 720, "height": 900}
+WIDE: ViewportSize = {"width": 1440, "height": 900}
 
 LOOKS = [
     pytest.param(WIDE, "light", id="wide-light"),

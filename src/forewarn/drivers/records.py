@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from forewarn.drivers import shim
+from forewarn.drivers import program_output, shim
 from forewarn.drivers.marks import Reading, Trace, mark_of
 from forewarn.drivers.port import Call, CallVm, DriverError
-from forewarn.fleet.validators import name_fault
 from forewarn.ids import RandomIds
-from forewarn.instants import Micros, parse_duration
+from forewarn.instants import Micros
 from forewarn.problems import hint_for
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
@@ -159,12 +158,6 @@ NOT_NEEDED_STATUS = 70
 
 LAST_WORDS_CHARACTERS = 200
 """Maximum characters of output in a report: a line or two; the records have more."""
-
-_PAUSED = re.compile(r"^paused: *(\S+)[ \r]*$", re.MULTILINE)
-"""The line on which a program reports the measured pause of a VM."""
-
-_VM_HOST = re.compile(r"^vm-host: *(\S+)[ \r]*$", re.MULTILINE)
-"""The line on which a program reports the host that its VM is on."""
 
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)\.([0-9]{1,9})", re.ASCII)
 
@@ -470,8 +463,8 @@ def _progress_of(end: dict[str, Any]) -> Progress:
         return Progress(
             state=RunState.DONE,
             reason=last,
-            host=_vm_host_in(output),
-            paused=_paused_in(output),
+            host=program_output.host_in(output),
+            paused=program_output.pause_in(output),
         )
     reason = f"exit status {status}{after}"
     if how in _ENDS:
@@ -482,24 +475,10 @@ def _progress_of(end: dict[str, Any]) -> Progress:
         state=RunState.FAILED,
         reason=reason,
         running=_RUNNING.get(status) if how in _TELLING else None,
-        host=_vm_host_in(output),
+        host=program_output.host_in(output),
         is_not_needed=how == "exited" and status == NOT_NEEDED_STATUS,
     )
 
 
 _RUNNING: Mapping[int | None, bool] = {RUNS_STATUS: True, DOWN_STATUS: False}
 """Whether a VM runs after a failure, by the exit status."""
-
-
-def _vm_host_in(output: str) -> str:
-    """Return the host that a program reported for its VM; empty: it reported none."""
-    hosts = _VM_HOST.findall(output)
-    return hosts[-1] if hosts and not name_fault(hosts[-1]) else ""
-
-
-def _paused_in(output: str) -> Micros | None:
-    """Return the pause that a program reported; None: it reported none."""
-    durations = _PAUSED.findall(output)
-    with contextlib.suppress(ValueError):
-        return parse_duration(durations[-1]) if durations else None
-    return None

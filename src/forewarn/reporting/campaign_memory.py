@@ -44,7 +44,7 @@ class _Known(NamedTuple):
     where: Place
     state: HostState
     work: tuple[Micros, ...]
-    """Beginning and end of the work of each attempt; an end 0: it goes on."""
+    """Beginning and end of the work of each attempt; an end 0: it has none."""
 
 
 @dataclass(slots=True)

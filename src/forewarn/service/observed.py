@@ -118,6 +118,7 @@ class _Observed:
         "fetch",
         "fetch_answers",
         "get",
+        "latest",
         "lock_safety_rows",
         "none_yet",
         "ranked",
@@ -128,6 +129,7 @@ class _Observed:
         self._tx = tx
         self._changes = changes
         self.get = tx.get
+        self.latest = tx.latest
         self.select = tx.select
         self.due = tx.due
         self.earliest = tx.earliest

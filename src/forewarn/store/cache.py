@@ -14,7 +14,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Capacity, Host, Scope, Span, Tenant, Vm
@@ -29,14 +29,13 @@ from forewarn.store.earliest import RANGES_OF, Earliest, Known
 from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, DuplicateError, require_unchanged
 from forewarn.store.questions import Query, Range, Ranking, Record
+from forewarn.store.recent import Recent
 from forewarn.store.records import AuditEntry
 from forewarn.store.relay_links import RelayLink
 from forewarn.store.rows import RowTransaction, Values
 from forewarn.store.wide_blackouts import WideBlackout
 
 R = TypeVar("R", bound=Record)
-K = TypeVar("K")
-V = TypeVar("V")
 
 RECORDS_KEPT = 50_000
 """Maximum number of cached records, about 55 MiB: a maintenance of a thousand hosts with
@@ -128,51 +127,6 @@ Question: TypeAlias = tuple[str, str]
 
 ABSENT: Any = object()
 """Marks a key without a record, so that it is not asked for again."""
-
-
-class Recent(Generic[K, V]):
-    """A dictionary that keeps the latest entries: at least half of `most`.
-
-    It has two parts. When the younger part has half of the maximum, it becomes the
-    older part, and the former older part is dropped. Recording the last use of each
-    entry would cost a twentieth of an approval.
-    """
-
-    def __init__(self, *, absent: V | None = None) -> None:
-        """Start empty; with `absent`, this is kept in the place of None."""
-        self._young: dict[K, V] = {}
-        self._old: dict[K, V] = {}
-        self._absent = absent
-
-    def find(self, name: K) -> V | None:
-        """Return the entry with this name, or None."""
-        found = self._young.get(name)
-        return self._old.get(name) if found is None else found
-
-    def take(self, news: Mapping[K, V | None], most: int) -> None:
-        """Store entries, and remove those with None; keep at most `most`."""
-        gone = [name for name, value in news.items() if value is None]
-        self._young.update(cast("Mapping[K, V]", news))
-        for name in gone:
-            if self._absent is not None:
-                self._young[name] = self._absent
-            else:
-                del self._young[name]
-                self._old.pop(name, None)
-        half = most // 2
-        if len(self._young) > half:
-            last = islice(self._young.items(), max(0, len(self._young) - most), None)
-            self._old = dict(last) if len(self._young) > most else self._young
-            self._young = {}
-
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._young = {}
-        self._old = {}
-
-    def __len__(self) -> int:
-        """Return the number of entries, or slightly more: some may count twice."""
-        return len(self._young) + len(self._old)
 
 
 class Committed:

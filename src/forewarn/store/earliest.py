@@ -36,13 +36,13 @@ _look_at_view = attrgetter(*VIEW_FIELDS)
 
 
 class Earliest:
-    """What one transaction knows: what was committed, and its own answers and writes."""
+    """The earliest instants that a transaction knows: committed ones, and its own."""
 
     def __init__(self, committed: Mapping[str, Micros | None]) -> None:
         """Begin with what is known of the committed records."""
         self._committed = committed
         self.news: Known = {}
-        """What was learned, for `committed` after the commit."""
+        """New knowledge, for `committed` after the commit."""
         self.forgotten: set[str] = set()
         """Ranges that must be asked for again."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.drivers import records
+from forewarn.drivers import program_output
 from forewarn.drivers.port import Call, CallVm
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import CALL_DURATIONS
@@ -32,7 +32,7 @@ __all__ = ["bench"]
 def test_program_reports_a_pause_on_a_separate_line(
     output: str, pause: Micros | None
 ) -> None:
-    assert records._paused_in(output) == pause
+    assert program_output.pause_in(output) == pause
 
 
 def test_program_reports_the_pause_of_its_vm(bench: Bench) -> None:
@@ -83,4 +83,4 @@ def test_a_simulated_pause_is_as_long_as_its_call(action: Action) -> None:
 def test_program_reports_the_host_of_its_vm_on_a_separate_line(
     output: str, host: str
 ) -> None:
-    assert records._vm_host_in(output) == host
+    assert program_output.host_in(output) == host

@@ -87,6 +87,14 @@ class Bed:
             lambda plane, now: plane.order(OPERATOR, decide, now=now)
         )
 
+    async def apply_hosts(self, count: int) -> list[str]:
+        """Give the fleet so many hosts, and return their names."""
+        names = [f"h{number}" for number in range(1, count + 1)]
+        more = "".join(f'[[host]]\nname = "{name}"\n' for name in names[1:])
+        fleet = read_fleet(FLEET + more, name="fleet")
+        await self.order(lambda work: fleet_changes.apply(work, fleet))
+        return names
+
     def shown(self) -> list[str]:
         """Return the ids of the events that were published last."""
         for publication in reversed(self.publications):
@@ -119,9 +127,7 @@ async def bed(policy: Policy | None = None) -> AsyncGenerator[Bed]:
     made.runner.start()
     try:
         await made.runner.call(lambda plane, now: plane.start(now=now))
-        await made.order(
-            lambda work: fleet_changes.apply(work, read_fleet(FLEET, name="fleet"))
-        )
+        await made.apply_hosts(1)
         made.runner.tick()
         yield made
     finally:
@@ -445,12 +451,8 @@ async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
     """An iteration is shorter if a task waits."""
     monkeypatch.setattr(limits, "SHARED_TURN_SECONDS", 0)
     monkeypatch.setattr(limits, "TURN_SECONDS", 60)
-    names = [f"h{number}" for number in range(1, 41)]
-    fleet = FLEET + "".join(f'[[host]]\nname = "{name}"\n' for name in names[1:])
     async with bed() as made:
-        await made.order(
-            lambda work: fleet_changes.apply(work, read_fleet(fleet, name="fleet"))
-        )
+        names = await made.apply_hosts(40)
         wishes = OrderOptions(at_once=len(names))
         async with held_up(made) as gate:
             ordered = asyncio.ensure_future(
@@ -478,12 +480,8 @@ async def test_request_returns_when_its_list_of_hosts_is_complete(
 ) -> None:
     monkeypatch.setattr(rollouts, "PAGE", 1)
     monkeypatch.setattr(limits, "TURN_SECONDS", 0)
-    names = [f"h{number}" for number in range(1, 6)]
-    fleet = FLEET + "".join(f'[[host]]\nname = "{name}"\n' for name in names[1:])
     async with bed(Policy()) as made:
-        await made.order(
-            lambda work: fleet_changes.apply(work, read_fleet(fleet, name="fleet"))
-        )
+        names = await made.apply_hosts(5)
         nobody = cast("Any", None)
         gateway = ThreadedOperatorGateway(
             runner=made.runner,

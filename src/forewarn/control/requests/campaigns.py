@@ -320,7 +320,7 @@ def approve(work: Work, name: str, stage: int) -> CampaignRecord:
     old = find_open(work, name)
     if why := steerable.why_no_approval(old, stage):
         raise why
-    # Afterwards, so that the refusal names a stage that somebody can approve.
+    # Afterwards, so that the refusal names a stage that can be approved.
     second_person.check(
         work.policy,
         starter=old.actor,
