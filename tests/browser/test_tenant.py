@@ -64,7 +64,7 @@ def told(page: Page, path: str) -> Any:
 
 
 def open_events(page: Page) -> Sequence[dict[str, Any]]:
-    """Return the events of the token that nobody has approved."""
+    """Return the unapproved events of the token."""
     return [
         each
         for each in told(page, "/v1/events")["events"]
