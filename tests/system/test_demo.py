@@ -62,7 +62,7 @@ def test_the_demo_sees_everything_on_the_wire_and_opens_its_console(
     campaigns = link.replace("/console/", "/v1/campaigns")
     with urllib.request.urlopen(campaigns) as answer:
         (campaign,) = json.load(answer)["campaigns"]
-    # The first sight is of work that goes on.
+    # The first sight is of work that runs.
     assert (campaign["name"], campaign["state"]) == (console.NAME, "Running")
     assert campaign["hosts"] == len(console.CLUSTERS) * console.RACKS * console.HOSTS
 
