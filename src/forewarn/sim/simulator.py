@@ -115,8 +115,9 @@ class Simulator:
         self._admin: AdminServer | None = None
         self._app: Any = None
         self.on_publish: list[Callable[[Publication], None]] = []
-        self.on_stop: list[Callable[[], None]] = []
         """Called with every publication after it is served."""
+        self.on_stop: list[Callable[[], None]] = []
+        """Called when the simulator stops, before its servers do."""
         self.on_stage: list[Callable[[SimServer], None]] = []
         """Called with each new simulated server before it serves requests."""
         self.on_served: list[Callable[[str, Address], None]] = []
