@@ -136,6 +136,9 @@ def test_page_says_what_the_api_says(open_page: Callable[..., Page]) -> None:
             expect(own.get_by_role("rowheader", name=name)).to_be_visible()
     times = page.get_by_role("region", name="Availability, 7 days")
     expect(times.get_by_role("row", name=re.compile("^shop-web"))).to_contain_text("%")
+    expect(
+        times.get_by_text("since the oldest of these VMs was created")
+    ).to_be_visible()
 
 
 def test_no_word_of_others_is_on_a_page(open_page: Callable[..., Page]) -> None:

@@ -85,11 +85,32 @@ const table = (first, rows) =>
     </table>
   </div>`;
 
-/** @param {{items: any[]}} value */
-export function scopes({ items }) {
+const DAY_SECONDS = 86_400;
+/** A time that is at most this much shorter than what was chosen is called the chosen one. */
+const SHORTER = 0.99;
+
+/**
+ * Says for how long the VMs have existed if that is less than what was chosen.
+ * @param {any[]} vms
+ * @param {string} since
+ */
+function young(vms, since) {
+  const oldest = Math.max(...vms.map((each) => each.existed_seconds));
+  return oldest < SHORTER * parseInt(since) * DAY_SECONDS
+    ? html`<p class="in soft">
+        Of the ${time.lasting(oldest * 1000)} since the oldest of these VMs was created.
+      </p>`
+    : "";
+}
+
+/**
+ * @param {{items: any[]}} value
+ * @param {string} since
+ */
+export function scopes({ items }, since) {
   const names = [...new Set(items.map((each) => each.scope))];
   return names.length
-    ? table(
+    ? html`${young(items, since)}${table(
         "Scope",
         names
           .map((name) => ({ name, sums: total(items.filter((each) => each.scope === name)) }))
@@ -99,7 +120,7 @@ export function scopes({ items }) {
               other.sums.unplanned_seconds - one.sums.unplanned_seconds,
           )
           .map(({ name, sums }) => line(name || "without scope", sums)),
-      )
+      )}`
     : empty("No VM has existed yet", "");
 }
 
@@ -122,7 +143,7 @@ function view() {
             )}
           </div>
         </header>
-        ${loaded(availability(since), scopes)}
+        ${loaded(availability(since), (value) => scopes(value, since))}
       </section>
       <section class="card" aria-labelledby="avm">
         <header>

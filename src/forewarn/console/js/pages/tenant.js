@@ -90,7 +90,7 @@ function view() {
             <h2 id="a">Availability, 7 days</h2>
             <span class="grow"></span><a href=${address("availability")}>by VM</a>
           </header>
-          ${loaded(availability("7d"), scopes)}
+          ${loaded(availability("7d"), (value) => scopes(value, "7d"))}
         </section>
         ${activity()}
       </div>
