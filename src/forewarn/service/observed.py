@@ -5,21 +5,19 @@ does not know about them. Reads go directly to the store, without overhead.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from forewarn.clock import Clock
+from forewarn.store import port
 from forewarn.store.port import (
     ConflictError,
-    FetchingReader,
     Reader,
-    RememberingReader,
     Store,
     StoreError,
     Transaction,
-    latest,
 )
-from forewarn.store.questions import Record
+from forewarn.store.questions import Query, Record
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -90,7 +88,7 @@ class ObservedStore:
 
     def latest(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on the committed state, with what the writer remembers of it."""
-        return latest(self._inner, work)
+        return port.latest(self._inner, work)
 
     def close(self) -> None:
         """Close the store."""
@@ -115,12 +113,9 @@ class _Observed:
         "audit_keys",
         "due",
         "earliest",
-        "fetch",
-        "fetch_answers",
         "get",
         "latest",
         "lock_safety_rows",
-        "none_yet",
         "ranked",
         "select",
     )
@@ -136,10 +131,15 @@ class _Observed:
         self.audit_keys = tx.audit_keys
         self.ranked = tx.ranked
         self.lock_safety_rows = tx.lock_safety_rows
-        if isinstance(tx, FetchingReader):
-            self.fetch, self.fetch_answers = tx.fetch, tx.fetch_answers
-        if isinstance(tx, RememberingReader):
-            self.none_yet = tx.none_yet
+
+    def fetch(self, kind: type[Record], keys: Iterable[str]) -> None:
+        port.fetch(self._tx, kind, keys)
+
+    def fetch_answers(self, query: Query[Any], values: Iterable[str]) -> None:
+        port.fetch_answers(self._tx, query, values)
+
+    def none_yet(self, query: Query[Any], value: str) -> None:
+        port.none_yet(self._tx, query, value)
 
     def add(self, record: R) -> R:
         added = self._tx.add(record)
