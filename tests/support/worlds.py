@@ -79,7 +79,7 @@ def live_events(engine: Engine) -> list[Event]:
     return sorted(events, key=lambda event: event.place)
 
 
-class CrashError(Exception):
+class CrashError(BaseException):
     """The process of the service crashed here."""
 
 

@@ -1,7 +1,7 @@
 """The control plane: the entry point of all decisions, and their effects.
 
-`Plane` is synchronous and used by one thread. Each request, approval, timer and driver
-report is one transaction, followed by these steps:
+`Plane` is synchronous and used by one thread. Each request or approval is one transaction.
+Timers, driver reports and checks share one as far as `rules.together` admits. Then:
 
 1. The transaction commits, and the decision is durable. A crash before the commit leaves
    nothing, and the caller got no response.
@@ -10,8 +10,7 @@ report is one transaction, followed by these steps:
 3. Watchers are notified.
 4. Obsolete driver calls are stopped, then new calls are made when `call_gate` lets them.
    After a crash before a call, the next start probes it.
-5. The caller gets its response. Operations that waited for something that just ended are
-   checked, each in its own transaction.
+5. The caller gets its response. Operations that waited for what just ended are checked.
 
 Time is an argument. Nothing here knows HTTP, threads or files.
 """
@@ -30,7 +29,7 @@ from forewarn.control.requests.followups import LEFT_OVER, FollowUps
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Seen
-from forewarn.control.transactions import publishing
+from forewarn.control.transactions import batch, publishing
 from forewarn.control.transactions.inquiries import Inquirer
 from forewarn.control.transactions.who import CLOCK, DRIVER, Who
 from forewarn.control.transactions.work import Effects, Work
@@ -40,8 +39,8 @@ from forewarn.instants import Micros, sortable
 from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.operations import CallState, Operation, OperationState
-from forewarn.store import kinds, sequence
-from forewarn.store.port import Reader, Store, Transaction, UnwrittenError, latest
+from forewarn.store import kinds, port, sequence
+from forewarn.store.port import Reader, Store, Transaction, latest
 
 T = TypeVar("T")
 
@@ -49,10 +48,6 @@ STEPS_PER_TURN = 4
 """Maximum transactions of one `advance`, and of the follow-ups of one request. The rest
 runs in the next iterations of the control thread, which takes approvals and requests in
 between. A follow-up transaction takes a few milliseconds."""
-
-TOGETHER_MAX = 32
-"""Maximum timers, reports or checks of one transaction. Each takes up to a millisecond of
-decisions, and a transaction several exchanges with the database and a flush."""
 
 LOOKS_PER_TURN = 32
 """Maximum steps of an iteration that find nothing to do, so they need no transaction.
@@ -171,7 +166,7 @@ class Plane:
             raise
         # The request is durable, so a locked store must not make it fail now. The
         # follow-ups stay pending.
-        with contextlib.suppress(UnwrittenError):
+        with contextlib.suppress(port.UnwrittenError):
             while self._follow_ups.unplanned and not self._is_turn_over():
                 self._follow_ups.take_one(now)
             if not is_behind and not self._is_turn_over():
@@ -305,11 +300,13 @@ class Plane:
                 return True
         due = latest(
             self.store,
-            lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=TOGETHER_MAX),
+            lambda reader: reader.due(
+                kinds.OPERATIONS_DUE, now, limit=batch.TOGETHER_MAX
+            ),
         )
         if is_due_first and not due:
             left = self._settle(now)
-        is_full = len(due) >= TOGETHER_MAX
+        is_full = len(due) >= batch.TOGETHER_MAX
         while due and left > 0:
             due = due[self._take_due(due, now) :]
             left = 0 if self._is_turn_over() else self._settle(now, steps=left - 1)
@@ -361,6 +358,14 @@ class Plane:
     # Effects of a transaction
 
     def _run(self, who: Who, decide: Callable[[Work], T], *, now: Micros) -> T:
+        result, effects = self._commit(who, decide, now=now)
+        self._checkpoint("committed")
+        self._follow(effects, now)
+        return result
+
+    def _commit(
+        self, who: Who, decide: Callable[[Work], T], *, now: Micros
+    ) -> tuple[T, Effects]:
         def attempt(tx: Transaction) -> tuple[T, Effects, int]:
             # A term starts with the first write of the service, in its transaction.
             term = self._term or sequence.raise_term(tx)
@@ -383,26 +388,23 @@ class Plane:
             return result, work.finish(), term
 
         result, effects, self._term = self.store.transact(attempt)
-        self._checkpoint("committed")
-        self._follow(effects, now)
-        return result
+        return result, effects
 
-    def _run_some(
-        self, who: Who, steps: Sequence[Callable[[Work], object]], *, now: Micros
-    ) -> int:
+    def _run_some(self, who: Who, steps: Sequence[batch.Step], *, now: Micros) -> int:
         """Take the first of some steps in one transaction; return how many it took.
 
-        It takes as many as the iteration has time for, and at least one.
+        If one of them fails, the first is taken alone: none waits for one behind it.
         """
-
-        def decide(work: Work) -> int:
-            for taken, step in enumerate(steps[:TOGETHER_MAX], 1):
-                step(work)
-                if self._is_turn_over():
-                    return taken
-            return min(len(steps), TOGETHER_MAX)
-
-        return self._run(who, decide, now=now)
+        decide = batch.first_of(steps, is_time_over=self._is_turn_over)
+        try:
+            taken, effects = self._commit(who, decide, now=now)
+        except Exception as error:
+            if isinstance(error, port.StoreError) or len(steps) == 1:
+                raise
+            return self._run_some(who, steps[:1], now=now)
+        self._checkpoint("committed")
+        self._follow(effects, now)
+        return taken
 
     def _next_key(self, term: int) -> str:
         self._number += 1

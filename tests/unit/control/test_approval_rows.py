@@ -27,7 +27,7 @@ STARTING_CALLS_MAX = 1_445
 """Calls of Python functions for one approval that starts an impact: decision, rows,
 commit, publication and the call of a simulated driver."""
 
-WAITING_CALLS_MAX = 255
+WAITING_CALLS_MAX = 256
 """The same for one approval that starts nothing."""
 
 ORDERS: dict[str, Callable[[Work], object]] = {

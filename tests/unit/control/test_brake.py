@@ -12,7 +12,7 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
 from forewarn.store import kinds
 from forewarn.store.records import AuditKind
-from tests.support.worlds import LastingStore, World
+from tests.support.worlds import CrashError, LastingStore, World
 
 FLEET = "".join(
     f'[[host]]\nname = "h{number}"\n[[vm]]\nname = "web_{number}"\nhost = "h{number}"\n'
@@ -157,7 +157,7 @@ def test_crash_after_the_release_starts_what_the_brake_held(world: World) -> Non
     put_on(world)
     world.advance("1h")
     world.crash_at = lambda place, _count: place == "committed"
-    with pytest.raises(Exception, match="crashed"):
+    with pytest.raises(CrashError):
         world.order(brake.take_off, actor="bob")
     world.restart()
     world.settle()

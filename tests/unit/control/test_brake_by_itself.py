@@ -37,7 +37,7 @@ from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, AuditKind, Brake, Loss, Tally
 from forewarn.wording import holds, operators
 from tests.support.profiles import drawing_limit
-from tests.support.worlds import LastingStore, World
+from tests.support.worlds import CrashError, LastingStore, World
 
 RACKS = 4
 HOSTS = 12
@@ -363,7 +363,7 @@ def test_a_crash_at_any_place_withdraws_everything_in_the_end() -> None:
             world.crash_at = lambda where, seen, p=place, c=count, b=passed: (
                 where == p and seen == b.get(p, 0) + c
             )
-            with pytest.raises(Exception, match="crashed"):
+            with pytest.raises(CrashError):
                 fail(world, "h03")
             world.restart()
             world.settle()

@@ -25,9 +25,14 @@ def world(
     *,
     per_rack: int,
     tenants: int = 1,
+    window: str = "",
     driver: SimulatedDriver | None = None,
 ) -> World:
-    """Return a world of racks, where each host has two VMs of one tenant."""
+    """Return a world of racks, where each host has two VMs of one tenant.
+
+    All tenants have the maintenance window, such as `start = "21:00", length = "3h"`.
+    """
+    kept = f"maintenance_window = {{ {window} }}" if window else ""
     lines = [f'[[tenant]]\nname = "t{number}"' for number in range(tenants)]
     for number in range(hosts):
         tenant = f"t{number % tenants}"
@@ -38,7 +43,7 @@ def world(
         lines += [
             (
                 f'[[scope]]\nname = "s{number}"\ntenant = "{tenant}"\n'
-                'kind = "availability-set"'
+                f'kind = "availability-set"\n{kept}'
             )
         ]
         lines += [
@@ -74,6 +79,20 @@ def test_one_host_of_a_rack_is_in_flight() -> None:
     )
     seen = play(it)
     assert max(map(len, seen)) == 4
+    for hosts in seen:
+        assert max(Counter(rack_of(each, 3) for each in hosts).values(), default=0) <= 1
+
+
+def test_hosts_whose_windows_open_together_keep_the_budget_of_their_rack() -> None:
+    """All are looked at in one iteration, and each must know of those before it."""
+    it = world(6, per_rack=3, window='start = "21:00", length = "6h"')
+    start(
+        it,
+        "[campaign.budget]\nin_flight = 6\n"
+        f'[[campaign.budget.by]]\nlabel = "rack"\nmax = 1\n{ONE_STAGE}',
+    )
+    seen = play(it)
+    assert max(map(len, seen)) == 2
     for hosts in seen:
         assert max(Counter(rack_of(each, 3) for each in hosts).values(), default=0) <= 1
 

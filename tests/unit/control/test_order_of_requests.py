@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.control import plane
-from forewarn.control.plane import TOGETHER_MAX
-from forewarn.control.requests import failures, verbs
+from forewarn.control.requests import again, failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.transactions import batch
+from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
@@ -146,7 +146,7 @@ def test_crash_with_many_due_operations_keeps_the_order(
     crashes: tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plane, "TOGETHER_MAX", together)
+    monkeypatch.setattr(batch, "TOGETHER_MAX", together)
     numbers = [(number * 7 + seed) % HOSTS for number in range(HOSTS)]
     driver = Called()
     it = World(
@@ -175,6 +175,26 @@ def test_crash_with_many_due_operations_keeps_the_order(
     assert driver.hosts == [name_of(number) for number in numbers]
 
 
+def test_what_is_due_does_not_wait_for_a_failing_step_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = Called()
+    it = World(store=MemoryStore, driver=driver, fleet=fleet(3, is_shared=False))
+    for number in range(3):
+        maintain(it, number, at=it.now + 15 * MINUTE)
+    last = it.operations()[-1].operation_id
+
+    def recheck(work: Work, operation_id: str) -> object:
+        assert operation_id != last, "a bug"
+        return ready(work, operation_id)
+
+    ready = again.recheck
+    monkeypatch.setattr(again, "recheck", recheck)
+    with pytest.raises(AssertionError, match="a bug"):
+        it.advance("20m")
+    assert driver.hosts == [name_of(0), name_of(1)]
+
+
 @pytest.mark.amounts
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_many_due_operations_start_in_order_at_constant_cost(
@@ -200,8 +220,8 @@ def test_many_due_operations_start_in_order_at_constant_cost(
         turns += 1
     assert driver.hosts == [name_of(number) for number in numbers]
     # Many start in one transaction, in turns between which others are answered.
-    assert it.passed["committed"] - before == -(-count // TOGETHER_MAX)
-    assert turns >= count / TOGETHER_MAX
+    assert it.passed["committed"] - before == -(-count // batch.TOGETHER_MAX)
+    assert turns >= count / batch.TOGETHER_MAX
 
 
 def test_events_of_one_instant_are_listed_in_request_order() -> None:

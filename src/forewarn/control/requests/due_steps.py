@@ -7,18 +7,17 @@ from forewarn.control.execution import ending, release
 from forewarn.control.requests import again, outcome, rollouts
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.together import count_apart
+from forewarn.control.transactions.batch import Step
 from forewarn.control.transactions.work import Work
 from forewarn.instants import Micros
 from forewarn.protocol.operations import CallState, Operation, OperationState
-
-Step = Callable[[Work], object]
 
 
 def first_steps(due: Sequence[Operation], policy: Policy, now: Micros) -> list[Step]:
     """Return the decisions about the first operations of `due`.
 
     They end before an operation about which the driver must be asked, and before one that
-    shares a scope with one of them (`rules.together`). A decision does
+    may not share their transaction (`rules.together`). A decision does
     nothing if an earlier one of the transaction has changed its operation: if that is
     still due then, the next iteration finds it.
     """
