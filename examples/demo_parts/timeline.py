@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-COLOURS = {
+COLORS = {
     "operator": "36",
     "forewarn": "33",
     "shop": "32",
@@ -24,7 +24,7 @@ class Timeline:
         """Start at second 0, with colors only on a terminal."""
         self.all_seen = True
         self._began = time.monotonic()
-        self._colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self._has_colors = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         self._lock = threading.Lock()
         self._checks = 0
 
@@ -35,11 +35,11 @@ class Timeline:
     def say(self, who: str, what: str, *, tenant: str = "", bold: bool = False) -> None:
         """Print what one party did or saw."""
         seconds = time.monotonic() - self._began
-        colour = COLOURS.get(tenant or who, "0")
+        color = COLORS.get(tenant or who, "0")
         if bold:
-            colour = f"1;{colour}"
+            color = f"1;{color}"
         moment = self._paint(f"{seconds:5.1f} s", DIM)
-        self._print(f"{moment}  {self._paint(f'{who:<9}', colour)} {what}")
+        self._print(f"{moment}  {self._paint(f'{who:<9}', color)} {what}")
 
     def check(self, what: str, *, seen: bool) -> None:
         """Print whether an expected step was seen by the clients."""
@@ -65,8 +65,8 @@ class Timeline:
             "  forewarn --help"
         )
 
-    def _paint(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._colours else text
+    def _paint(self, text: str, color: str) -> str:
+        return f"\x1b[{color}m{text}\x1b[0m" if self._has_colors else text
 
     def _print(self, line: str) -> None:
         with self._lock:

@@ -154,7 +154,7 @@ class Lab:
         )
 
     def has(self, vm: str, text: str, after: int = 0) -> bool:
-        """Return whether a guest has seen something."""
+        """Return whether the console of a guest shows `text`."""
         return self.consoles.has_seen(vm, text, after=after)
 
     def expect(self, what: str, happened: Callable[[], bool]) -> None:

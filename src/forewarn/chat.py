@@ -41,7 +41,7 @@ _MARKS = {
     Severity.INFO: ":white_circle:",
 }
 
-_COLOURS = {
+_COLORS = {
     Severity.ERROR: "Attention",
     Severity.WARNING: "Warning",
     Severity.NOTICE: "Accent",
@@ -59,10 +59,10 @@ class ChatText(NamedTuple):
     severity: Severity
 
 
-def plain(text: str, most: int = 200) -> str:
+def plain(text: str, characters_max: int = 200) -> str:
     """Return a text on one line, without unprintable characters, cut if it is too
     long."""
-    return shortened(cleaned(text), most)
+    return shortened(cleaned(text), characters_max)
 
 
 def text_message(text: ChatText) -> str:
@@ -99,9 +99,10 @@ def slack_message(text: ChatText) -> dict[str, Any]:
     }
 
 
-def _plain(text: str, most: int) -> dict[str, Any]:
+def _plain(text: str, characters_max: int) -> dict[str, Any]:
     head, line, rest = text.partition("\n")
-    cut = plain(rest, most - len(head) - len(line)) if line else plain(text, most)
+    rest_max = characters_max - len(head) - len(line)
+    cut = plain(rest, rest_max) if line else plain(text, characters_max)
     return {
         "type": "plain_text",
         "text": f"{head}{line}{cut}" if line else cut or NO_TEXT,
@@ -119,8 +120,8 @@ def _escaped(text: str) -> str:
 
 def teams_message(text: ChatText) -> dict[str, Any]:
     """Return the message with its card: about 3 KB, of the 28 KB that Teams accepts."""
-    colour = _COLOURS[text.severity]
-    heading = _run(text.title, weight="Bolder", size="Medium", color=colour)
+    color = _COLORS[text.severity]
+    heading = _run(text.title, weight="Bolder", size="Medium", color=color)
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

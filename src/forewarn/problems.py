@@ -90,10 +90,10 @@ def number(value: float) -> str:
     return str(value) if abs(value) < NUMBER_SHOWN_MAX else "a number of that length"
 
 
-def listed(names: Collection[str], most: int = NAMES_LISTED_MAX) -> str:
+def listed(names: Collection[str], names_max: int = NAMES_LISTED_MAX) -> str:
     """Return the first few names for a message: `h1, h2 and 12 more`."""
-    shown = ", ".join(islice(names, most))
-    rest = len(names) - most
+    shown = ", ".join(islice(names, names_max))
+    rest = len(names) - names_max
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 

@@ -59,9 +59,9 @@ def cleaned(text: str) -> str:
     return re.sub("\ufffd+", "\ufffd", kept)
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text with at most `most` characters; a mark is in place of the rest."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def shortened(text: str, characters_max: int) -> str:
+    """Return a text with at most `characters_max` characters; a mark replaces the rest."""
+    return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"
 
 
 def readable(text: str, *, last: int = 0) -> str:

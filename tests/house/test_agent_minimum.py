@@ -19,7 +19,7 @@ OLDEST = ".".join(map(str, bundle.OLDEST))
 PARTS = {f"src/{part}" for part in bundle.PARTS}
 
 BOTTOM = {"src/forewarn/ids.py"}
-"""Not the agent's, but beside what is: it is kept to the same Python."""
+"""Not part of the agent, but next to its files: it must run on the same Python."""
 
 WORKERS = {"src/forewarn/drivers/libvirt/worker"}
 """Run by a Python of the machine, which may be as old; nothing of it is the agent's."""

@@ -60,7 +60,7 @@ def _verb(entry: Entry) -> Iterator[str]:
 
 
 def _refusals(refusals: tuple[Refusal, ...]) -> Iterator[str]:
-    yield "| refused when | sentence |"
+    yield "| refused when | error message |"
     yield "|---|---|"
     for each in refusals:
         yield f"| {each.when} | {', '.join(f'`{text}`' for text in each.sentences)} |"

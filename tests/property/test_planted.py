@@ -80,7 +80,7 @@ def _same_number(work: Work, view: View) -> View:
     if not view.is_enabled or digest == view.digest:
         return view
     shown = work.tx.replace(view, replace(view, digest=digest))
-    work.tell_view(shown)
+    work.publish_view(shown)
     return shown
 
 

@@ -133,7 +133,7 @@ def test_manifests_with_monitoring_build_together(kubectl: Kubectl) -> None:
     kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
     assert kinds.count("PodMonitor") == kinds.count("DaemonSet") == 1
     assert len(kinds) == 9
-    # What the overlay adds stands beside what the base has.
+    # The overlay adds to what the base has.
     for told in ("name: NODE_NAME", "name: FOREWARN_AGENT_LISTEN", "name: metrics"):
         assert told in made, told
 

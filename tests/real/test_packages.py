@@ -181,7 +181,8 @@ active() {
 pid() { systemctl show -p MainPID --value $1; }
 mounts() { readlink /proc/$1/ns/mnt; }
 
-# As Debian's packages do, both began to run; each says by itself that it is there.
+# Debian packages start their services on installation. Each reports its readiness to
+# systemd.
 active forewarn
 active forewarn-agent
 test "$(stat -c %U /var/lib/forewarn/forewarn.db)" = forewarn
@@ -193,7 +194,7 @@ systemctl show -p StatusText forewarn forewarn-agent
 test "$(mounts $(pid forewarn-agent))" = "$(mounts 1)"
 test "$(mounts $(pid forewarn))" != "$(mounts 1)"
 
-# An upgrade starts it anew.
+# An upgrade restarts it.
 before=$(pid forewarn-agent)
 dpkg -i /packages/forewarn-agent_*.deb
 active forewarn-agent

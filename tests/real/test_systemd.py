@@ -1,6 +1,6 @@
 """Units of a real systemd: the manager of a user, in directories of its own.
 
-Whoever is no root cannot have one beside the machine's own: it needs a directory `/run`
+Only root can have one in addition to the machine's own: it needs a directory `/run`
 that says that systemd is there, and control groups of its own.
 """
 

@@ -25,7 +25,7 @@ class Model:
     """One world: its constants as numbers, and the decisions of the product."""
 
     renders_on_start = True
-    """Whether a start has the documents rendered anew."""
+    """Whether the service renders all documents again when it starts."""
     publishes_first = True
     """Whether calls wait until what was committed is served."""
     moves_timers = True

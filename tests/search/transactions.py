@@ -144,7 +144,7 @@ def anew(turn: Turn, slot: int, _second: int) -> None:
 
 
 def recovered(turn: Turn, slot: int, _second: int) -> None:
-    """End an operation whose recovery time is over."""
+    """End an operation whose recovery time has elapsed."""
     op = turn.ops[slot]
     if op is None or op.state != RECOVERING or op.left > 0:
         raise RefusedError

@@ -194,8 +194,8 @@ WORLDS = (
 )
 
 SEARCHED = (*WORLDS, PUT_TOGETHER)
-"""All worlds whose states are searched. The service refuses the maintenance that begins
-the last one, so that only the others are compared with the service."""
+"""All worlds whose states are searched. The service refuses the first maintenance of
+PUT_TOGETHER, so only WORLDS are compared with the service."""
 
 BIG = ordered(
     replace(
@@ -212,7 +212,7 @@ BIG = ordered(
     reboot(0),
     reboot(3),
 )
-"""More than anybody waits for; it is searched as far as one says."""
+"""Too large for a complete search; it is searched up to the given limit."""
 
 CROWDED = ordered(
     replace(

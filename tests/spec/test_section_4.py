@@ -127,10 +127,10 @@ def test_operation_held_too_long_is_announced_again() -> None:
     world.advance("12h14m59s")
     assert freeze() == old_event
     world.advance("1s")
-    anew = freeze()
-    assert anew["EventId"] != old_event["EventId"]
-    assert anew["EventStatus"] == "Scheduled"
-    assert anew["NotBefore"] == "Wed, 02 Jan 2030 00:30:00 GMT"
+    new_event = freeze()
+    assert new_event["EventId"] != old_event["EventId"]
+    assert new_event["EventStatus"] == "Scheduled"
+    assert new_event["NotBefore"] == "Wed, 02 Jan 2030 00:30:00 GMT"
     assert state(world, old_one) == "Cancelled"
     support.restore_host(world, "h2")
     world.advance("15m")

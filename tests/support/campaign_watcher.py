@@ -232,7 +232,7 @@ class CampaignWatcher:
             assert fits, f"K1: {operation} misses the windows"
 
     def _most(self, campaign: CampaignRecord) -> int:
-        """Return how many hosts can be in flight beside the failed ones."""
+        """Return how many hosts can be in flight in addition to the failed ones."""
         most = min(
             self.courses[campaign.campaign_id].ramp,
             number(campaign.budget.in_flight, campaign.hosts),

@@ -195,7 +195,7 @@ class FakeKubernetes:
                 name = more[0] if more else ""
                 self._may(self.leases.verb(request), "leases", name, group=group)
                 return self.leases.answer(request, namespace, name)
-            # What kubectl asks for beside these.
+            # What kubectl requests in addition.
             case "GET", ["api" | "apis" | "version", *rest] if len(rest) <= 2:
                 return 200, discovered(request.path)
             case "GET", ["apis", "apps", "v1", _, namespace, "daemonsets", name]:

@@ -1,9 +1,9 @@
-"""A fake of Slurm, as `scontrol` and `squeue` show one node: executables over a file.
+"""A fake of Slurm for one node: executables `scontrol` and `squeue` that share a file.
 
-It knows the commands that the handler uses, with the outputs and exit statuses of
-Slurm 22.05; `tests/real/test_slurm.py` tells the same story to Slurm itself. Durations
-are numbers of polls, so that a story needs no clock. It is the programs too, and
-imports next to nothing, since a test calls them many times.
+They accept the commands that the handler uses, with the outputs and exit statuses of
+Slurm 22.05; `tests/real/test_slurm.py` runs the same test against Slurm. Durations are
+numbers of polls, so that a test needs no clock. This file is also the executables, and
+imports very little because tests start them often.
 """
 
 import marshal
@@ -77,7 +77,7 @@ class FakeSlurm:
         self.set(next=list(changes))
 
     def orders(self) -> list[str]:
-        """Return what was asked for, without looks."""
+        """Return the calls, without status queries."""
         looks = ("scontrol --all", "squeue")
         return [call for call in self.read()["calls"] if not call.startswith(looks)]
 

@@ -23,7 +23,7 @@ from forewarn.agent import unload
 from forewarn.agent.core import locking
 from forewarn.instants import MILLISECOND, SECOND
 locking.RETRY_FIRST = 50 * MILLISECOND
-locking.RETRY_MOST = locking.RELEASE_RETRY_MOST = 200 * MILLISECOND
+locking.RETRY_MAX = locking.RELEASE_RETRY_MAX = 200 * MILLISECOND
 locking.LATE_FOR = SECOND
 unload.shed = lambda: None
 """

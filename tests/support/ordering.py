@@ -1,4 +1,7 @@
-"""Requests of operators in a life, by numbers: a refused one must change nothing."""
+"""Random operator requests of a property test, chosen by numbers.
+
+A refused request must change nothing.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -105,7 +108,7 @@ class Ordering(Witnessed):
         actor: str = "operator",
         reason: str = "",
     ) -> T | None:
-        """Order something; what is refused must change nothing."""
+        """Make a request; a refused one must change nothing."""
         commits = self.mirror.commits
         approved = self._approved()
         try:
@@ -302,7 +305,8 @@ class Ordering(Witnessed):
     ) -> None:
         """Set a blackout of the service, from `begins` minutes after now.
 
-        It is of the fleet, or of a place of the host; -1: of the fleet.
+        `which` chooses its name. It ends `hours` hours after now. `host` chooses the
+        host whose place has the blackout; -1: the whole fleet. `by_day`: it recurs.
         """
         at = [self.world.now + begins * MINUTE, self.world.now + hours * HOUR]
         first, last = (

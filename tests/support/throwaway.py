@@ -28,7 +28,7 @@ mount -t proc proc proc
 mount -t tmpfs tmpfs run
 mkdir -p packages said
 cp -- {packages} packages/
-# Else each installation makes the index of all manual pages anew.
+# Otherwise each installation creates the index of all manual pages again.
 rm -f var/lib/man-db/auto-update
 mount --bind {said} said
 ip link set lo up

@@ -1,4 +1,4 @@
-"""The address kit between network namespaces: a host, its guests, and liars.
+"""The address kit between network namespaces: a host, guests, and spoofed packets.
 
 Each test has a host and guests of its own, and leaves nothing of them behind. The
 machine's own network is never touched.
@@ -182,8 +182,8 @@ class World:
         )
         return {row["vm"]: row for row in shown}
 
-    def strangers(self) -> int:
-        """Return how many packets came to the host's own stack from no guest."""
+    def unknown_callers(self) -> int:
+        """Return how many packets from unknown callers came to the host's own stack."""
         return self.host.counted("forewarn", "strangers")
 
     def serve(self, listen: str = "") -> None:
@@ -432,9 +432,9 @@ def test_bridged_guests_are_identified_by_port(
             assert answer.startswith("none")
         guests[name].ip("address del 10.9.0.1/32 dev eth0")
     # The host filters packets that the bridge does not see.
-    strangers = world.strangers()
+    unknown_callers = world.unknown_callers()
     guests["b"].send_syn("10.9.0.1", 8080, world.host.mac("br0"))
-    eventually(world.strangers, lambda count: count == strangers + 1)
+    eventually(world.unknown_callers, lambda count: count == unknown_callers + 1)
     # A guest that captures the return path of another gets none of its responses.
     guests["b"].run(
         "nft",
@@ -450,7 +450,7 @@ def test_bridged_guests_are_identified_by_port(
     # Other traffic is not touched.
     refused = "none [Errno 111] Connection refused"
     assert guests["b"].ask("/", at="10.9.0.254") == refused
-    # A card that takes the other's MAC is not heard at all.
+    # All packets of an interface that takes the MAC address of another guest are dropped.
     guests["b"].ip(f"link set eth0 address {guests['a'].mac()}")
     seen = world.guests()["b"]["forged"]
     assert guests["b"].who(seconds=SILENCE_SECONDS).startswith("none")

@@ -1,4 +1,4 @@
-"""A whole agent at an endpoint with faults: it outlives each, and does its work after.
+"""An agent at an endpoint with faults: it survives each, and continues its work.
 
 With any fault of the polls before, during and after an event:
 the event is prepared for once, approved once and recovered from once (clause 8.1).
@@ -105,7 +105,7 @@ def counted(agent: Resident, *results: Outcome) -> int:
     return sum(agent.view.polls[each] for each in results)
 
 
-# Each fault that was reported of the real service, by name.
+# One test for each fault that users reported for Azure's endpoint.
 
 
 def test_agent_survives_empty_200_responses(place: Ground, agent: Resident) -> None:

@@ -46,7 +46,7 @@ def live(path: Path, kill_at: int) -> None:
         if count == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    journal = SqliteJournal(path, teller=make)
+    journal = SqliteJournal(path, create_notifications=make)
     journal._file._sqlite.set_trace_callback(count_down)
     journal.load()
     stream = path.with_name("said").open("ab", buffering=0)
@@ -77,7 +77,7 @@ def judge(path: Path) -> None:
     said = path.with_name("said")
     text = said.read_text() if said.exists() else ""
     acknowledged = text.count("s")
-    journal = SqliteJournal(path, teller=make)
+    journal = SqliteJournal(path, create_notifications=make)
     memory = journal.load()
     if is_new(memory):
         memory = Memory(lost_journal=True)

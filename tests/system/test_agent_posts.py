@@ -206,7 +206,9 @@ class TestNotify:
         self, *settings: NotifySettings, rows: int = 100
     ) -> tuple[notify.Notifier, MemoryJournal]:
         notifier = notify.make_notifier(settings, clock=CLOCK)
-        journal = MemoryJournal(teller=notifier.make, limits=Limits(queue_rows=rows))
+        journal = MemoryJournal(
+            create_notifications=notifier.make, limits=Limits(queue_rows=rows)
+        )
         notifier.attach(journal)
         return notifier, journal
 
@@ -269,7 +271,7 @@ class TestNotify:
     ) -> None:
         settings = NotifySettings(kind="webhook", url=receiver.url)
         notifier = notify.make_notifier([settings], clock=CLOCK)
-        journal = MemoryJournal(teller=notifier.make)
+        journal = MemoryJournal(create_notifications=notifier.make)
         journal.save(Memory(), [note_of("E1")])
         notifier.attach(journal)
         eventually(lambda: len(receiver.came), (1).__eq__)

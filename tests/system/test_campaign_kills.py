@@ -1,4 +1,4 @@
-"""`kill -9` of a running campaign in each phase of a host: each host is worked once.
+"""`kill -9` of a running campaign in each phase of a host: its work runs exactly once.
 
 The program of a phase waits for a signal to continue, so each kill hits its phase. Like
 a hypervisor, the programs are not killed.
@@ -64,7 +64,7 @@ class Killing:
         assert racks.wait_for("Done")["done"] == len(racks.hosts)
         self.listen()
         racks.services[-1].kill()
-        self.judge_end()
+        self.check_end()
 
     def _order(self) -> list[str]:
         """Return the hosts with a VM, in the order of the campaign."""
@@ -82,7 +82,7 @@ class Killing:
             threading.Event().wait(self.rng.uniform(0, LATE_SECONDS))
         racks.services[-1].kill()
         self.kills[step] += 1
-        self.judge(step, host, is_late=is_late)
+        self.check_store(step, host, is_late=is_late)
         ends_meanwhile = not is_late and self.rng.random() < 1 / 2
         if ends_meanwhile:
             racks.release(step, host)
@@ -104,8 +104,8 @@ class Killing:
             told = self.told.setdefault(f"vm_{number}", set())
             told.update(each["EventId"] for each in events)
 
-    def judge(self, step: str, host: str, *, is_late: bool) -> None:
-        """Judge the store of the dead service."""
+    def check_store(self, step: str, host: str, *, is_late: bool) -> None:
+        """Check the store of the killed service."""
         rows = self.racks.stored()
         [campaign] = rows.table(CampaignRecord).values()
         # On a busy machine, the last host can be done before the service is killed.
@@ -128,10 +128,12 @@ class Killing:
         assert not twice(lines), "a program ran twice for one call"
         for line in lines:
             name, _, generation = line.call.partition("/")
-            assert int(generation) <= calls[name], f"{line} ran before it was durable"
+            assert int(generation) <= calls[name], (
+                f"{line} ran before its call was stored"
+            )
 
-    def judge_end(self) -> None:
-        """Judge the journal and the store after the campaign."""
+    def check_end(self) -> None:
+        """Check the journal and the store after the campaign."""
         racks, rows = self.racks, self.racks.stored()
         wanted = Counter(
             {
@@ -143,7 +145,7 @@ class Killing:
             }
         )
         ran = Counter((x.what, x.step, x.host) for x in racks.journal())
-        assert ran == wanted, "each host is worked once, with nothing lost"
+        assert ran == wanted, "the work of each host runs exactly once"
         assert set(racks.firmware().values()) == {NEW}
         # One announcement for each host, and one event for each VM.
         assert sorted(x.host for x in rows.operations.values()) == sorted(racks.hosts)

@@ -310,7 +310,7 @@ def test_recording_errors_are_reported(tmp_path: Path) -> None:
         *("-o", "a", "--endpoint", nobody, "--poll", "10ms", "--for", "50ms")
     )
     assert status == 3
-    assert "without an answer; the time is over" in output
+    assert "without an answer; the recording time has elapsed" in output
     assert [told(each) for each in recorded(tmp_path / "a")] == ["refused"]
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
     assert "already exists" in run("-o", "a", "--endpoint", nobody)[1]
@@ -339,7 +339,7 @@ def test_recorder_uses_the_environment_endpoint_and_standard_output(
         timeout=PATIENCE_SECONDS,
     )
     recording = read_recording(ended.stdout, name="-")
-    assert recording.ended == "the time is over"
+    assert recording.ended == "the recording time has elapsed"
     assert recording.header.endpoint == url(fleet)
     assert recording.header.vm == "web_0"
     assert b"incarnation 1: no events" in ended.stderr

@@ -44,6 +44,7 @@ class Kind(enum.Enum):
     INTERNAL = ("internal", 500)
     UNAVAILABLE = ("unavailable", 503)
     FOLLOWS = ("follows", 503)
+    """This replica does not lead the cluster."""
 
     def __init__(self, word: str, status: int) -> None:
         """Store the name and the HTTP status separately."""

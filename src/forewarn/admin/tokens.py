@@ -71,7 +71,7 @@ class Tokens:
 def read_tokens(path: Path) -> Tokens:
     """Return the tokens of a file; raises TokenFileError."""
     try:
-        text = read_file(path, most=FILE_BYTES_MAX).decode("utf-8")
+        text = read_file(path, bytes_max=FILE_BYTES_MAX).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise TokenFileError(

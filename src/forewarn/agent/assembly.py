@@ -425,11 +425,15 @@ def _journal(settings: Settings, notifier: Notifier) -> Opened:
     if settings.watch.dry_run:
         # The next start must not believe that anything was done.
         return Opened(
-            journal=MemoryJournal(teller=notifier.make, limits=limits), lock=None
+            journal=MemoryJournal(create_notifications=notifier.make, limits=limits),
+            lock=None,
         )
     try:
         return open_journal(
-            settings.watch.state, boot=boot_id(), teller=notifier.make, limits=limits
+            settings.watch.state,
+            boot=boot_id(),
+            create_notifications=notifier.make,
+            limits=limits,
         )
     except JournalError as error:
         raise ForewarnError(error.message, hint=error.hint) from error

@@ -22,15 +22,17 @@ _BEGIN = BEGIN_CHARACTERS * SPELLING_CHARACTERS_MAX
 """Maximum length of the beginning of a secret, in its longest spelling."""
 
 
-def told(text: str, most: int = TOLD_CHARACTERS, *, also: Sequence[str] = ()) -> str:
+def told(
+    text: str, characters_max: int = TOLD_CHARACTERS, *, also: Sequence[str] = ()
+) -> str:
     """Return a string that is safe to show, with a maximum length.
 
     `also` has further secrets for this text only.
     """
     # The extra characters make a secret at the end recognizable. Without its control
     # characters, a string can have a secret that it did not have before.
-    line = masked(cleaned(masked(text[: most + _BEGIN], also)), also)
-    return shortened(line, most)
+    line = masked(cleaned(masked(text[: characters_max + _BEGIN], also)), also)
+    return shortened(line, characters_max)
 
 
 def json_members(body: bytes) -> dict[str, Any] | None:

@@ -132,7 +132,7 @@ def needs_approval(campaign: CampaignRecord, *, now: Micros) -> bool:
 
 
 def slots(campaign: CampaignRecord, at_once: int) -> int:
-    """Return how many hosts can be in flight beside the failed ones.
+    """Return how many hosts can be in flight in addition to the failed ones.
 
     Failed hosts use slots, but never the last one.
     """

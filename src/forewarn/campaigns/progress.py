@@ -210,9 +210,13 @@ def vms_down_max(campaign: CampaignRecord) -> int | None:
     return most if most is None or campaign.is_last_stage else 0
 
 
-def halt_for_vms(host: str, down: int, most: int, *, by: Actor, now: Micros) -> Halt:
+def halt_for_vms(
+    host: str, down: int, down_max: int, *, by: Actor, now: Micros
+) -> Halt:
     """Return the halt for too many VMs that are down."""
-    return Halt(cause=HaltCause.VMS_DOWN, by=by, at=now, host=host, count=down, of=most)
+    return Halt(
+        cause=HaltCause.VMS_DOWN, by=by, at=now, host=host, count=down, of=down_max
+    )
 
 
 def _without(campaign: CampaignRecord, host: str) -> tuple[tuple[str, str], ...]:

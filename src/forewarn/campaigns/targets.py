@@ -332,7 +332,11 @@ class Targets:
         )
 
     def _candidates(self, vm: int, host: int) -> list[int]:
-        """Return the hosts that placement would check: some of each ranking."""
+        """Return the hosts that placement considers.
+
+        They are the first in each ranking by free capacity, and hosts with VMs of the
+        scope in the same fault domain.
+        """
         fleet, vms = self._fleet, self._fleet.each_vm
         pool = fleet.pool.of[host]
         hosts = self._open[pool][:CANDIDATES_MAX]

@@ -67,13 +67,13 @@ def conform(call: Call) -> int:
     findings: list[Finding] = []
     speaks = not call.flag("json")
     shows = call.flag("evidence")
-    colours = sys.stdout.isatty() and not call.environ.get("NO_COLOR")
+    colors = sys.stdout.isatty() and not call.environ.get("NO_COLOR")
     try:
         with watch:
             for finding in examination.run(polls):
                 findings.append(finding)
                 if speaks:
-                    _print_finding(finding, shows=shows, colours=colours)
+                    _print_finding(finding, shows=shows, colors=colors)
     except OSError as error:
         raise CommandError(
             Exit.UNREACHABLE,
@@ -135,15 +135,15 @@ class _Watch(contextlib.ExitStack):
         return self._stopped.wait(POLL_SECONDS)
 
     def _on_signal(self, number: int, _: object) -> None:
-        self._terminals.leave()
+        self._terminals.discard_closed()
         if self._stopped.is_set() and number in (signal.SIGINT, signal.SIGTERM):
             raise KeyboardInterrupt
         self._stopped.set()
 
 
-def _print_finding(finding: Finding, *, shows: bool, colours: bool) -> None:
+def _print_finding(finding: Finding, *, shows: bool, colors: bool) -> None:
     verdict = f"{name_of(finding.verdict):<9}"
-    if colours:
+    if colors:
         verdict = f"{_STYLES[verdict.rstrip()]}{verdict}{_PLAIN}"
     print(f"{finding.clause:<5} {verdict}  {printable(line(finding))}", flush=True)
     if shows:

@@ -26,9 +26,9 @@ def read_text(name: str) -> tuple[str, str]:
     """
     try:
         if name == STANDARD_INPUT:
-            data = read_bounded(sys.stdin.buffer, most=TEXT_BYTES_MAX)
+            data = read_bounded(sys.stdin.buffer, bytes_max=TEXT_BYTES_MAX)
             return data.decode("utf-8-sig"), "(standard input)"
-        data = read_file(Path(name), most=TEXT_BYTES_MAX)
+        data = read_file(Path(name), bytes_max=TEXT_BYTES_MAX)
         return data.decode("utf-8-sig"), name
     except OSError as error:
         raise CommandError(

@@ -90,7 +90,7 @@ def token_of_file(named: str, *, is_here: bool) -> str:
         return ""
     file = Path(named) if named else TOKEN_FILE
     try:
-        text = read_file(file, most=TOKEN_BYTES_MAX).decode("utf-8")
+        text = read_file(file, bytes_max=TOKEN_BYTES_MAX).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         if not named:
             return ""

@@ -71,9 +71,9 @@ def record(call: Call) -> int:
         )
         screen.say(f"recording {url} to {sheet.name}; no event is approved")
         stops = _Stops()
-        with interruptible(stops.hear):
+        with interruptible(stops.on_signal):
             why = _run(
-                recorder, clock=clock, lasts=lasts, tell=screen.tell, stops=stops
+                recorder, clock=clock, lasts=lasts, report=screen.report, stops=stops
             )
             recorder.end(why)
     finally:
@@ -113,7 +113,7 @@ def _run(
     *,
     clock: Clock,
     lasts: Micros | None,
-    tell: Callable[[Polled, Micros], None],
+    report: Callable[[Polled, Micros], None],
     stops: "_Stops",
 ) -> str:
     """Poll until the end; return the reason of the end."""
@@ -129,14 +129,14 @@ def _run(
             break
         finally:
             stops.may_interrupt = False
-        tell(polled, clock.now())
+        report(polled, clock.now())
         pause = polled.pause_seconds
         if ends is not None:
             pause = min(pause, max(ends - clock.monotonic(), 0.0))
         if stops.wait(pause):
             break
     else:
-        return "the time is over"
+        return "the recording time has elapsed"
     return "interrupted"
 
 
@@ -148,9 +148,9 @@ class _Stops(threading.Event):
         self.may_interrupt = False
         self._terminals = Terminals()
 
-    def hear(self, *_: object) -> None:
+    def on_signal(self, *_: object) -> None:
         """Handle a signal."""
-        self._terminals.leave()
+        self._terminals.discard_closed()
         self.set()
         if self.may_interrupt:
             self.may_interrupt = False
@@ -209,7 +209,7 @@ class _Sheet:
 class _Screen(StatusLine):
     """The progress output."""
 
-    def tell(self, polled: Polled, now: Micros) -> None:
+    def report(self, polled: Polled, now: Micros) -> None:
         """Report a poll: print a change, and update the status line."""
         stamp = format_instant(now - now % SECOND)
         if polled.moment is not None:

@@ -22,10 +22,10 @@ from forewarn.console.single import single_page
 from forewarn.texts import count, printable
 
 SIMULATION_SECONDS = 660.0
-"""Timeout of the answer: a simulation takes at most ten minutes."""
+"""Timeout of the request in seconds: the service's limit of ten minutes, and a margin."""
 
-SIMULATION_MOST = "10 minutes"
-"""The same for people: the service ends a simulation then."""
+SIMULATION_LIMIT_TEXT = "10 minutes"
+"""Time limit of the service for a simulation, for messages."""
 
 FAILED_SHOWN = 20
 """Failed hosts in the text; --json has all of them."""
@@ -51,7 +51,7 @@ def simulate(call: Call) -> int:
         "campaigns/simulate",
         body,
         seconds=SIMULATION_SECONDS,
-        doing=f"simulating {name}, which takes at most {SIMULATION_MOST}",
+        doing=f"simulating {name}, which takes at most {SIMULATION_LIMIT_TEXT}",
         is_question=True,
         progress="" if call.flag("json") else PROGRESS_PATH,
     )

@@ -78,7 +78,7 @@ class Terminals:
         """Find the terminals among the streams."""
         self._open = [each for each in descriptors if os.isatty(each)]
 
-    def leave(self) -> None:
+    def discard_closed(self) -> None:
         """Discard output to a closed terminal, since a write would fail."""
         for each in [each for each in self._open if not os.isatty(each)]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), each)
@@ -103,7 +103,7 @@ def until_signal() -> "asyncio.Future[int]":
             loop.remove_signal_handler(each)
         if _HANGUP is not None and _HANGUP in heard:
             signal.signal(_HANGUP, signal.SIG_IGN)
-        terminals.leave()
+        terminals.discard_closed()
 
     for number in heard:
         loop.add_signal_handler(number, stop, number)

@@ -176,11 +176,11 @@ class ListState:
         """Return the number of objects in each state."""
         return counts(each[self.listing.state] for each in self._objects.values())
 
-    def latest(self, most: int) -> tuple[list[Json], int]:
+    def latest(self, limit: int) -> tuple[list[Json], int]:
         """Return the objects that changed last, the latest first, and the number of
         others."""
         quiet = (key for key in self._objects if key not in self._times)
-        keys = list(islice(chain(reversed(self._times), quiet), max(most, 0)))
+        keys = list(islice(chain(reversed(self._times), quiet), max(limit, 0)))
         return [self._objects[key] for key in keys], len(self._objects) - len(keys)
 
     def cells(self, each: Json) -> Sequence[str]:

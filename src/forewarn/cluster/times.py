@@ -11,7 +11,8 @@ LOOKS_PER_LEASE = 15
 shows the last renewal, so it takes the lease later by up to the time between two looks."""
 
 MARGIN_DIVISOR = 10
-"""A duration that another replica must not outlast is shorter by this part of it."""
+"""Divisor of the safety margin: a duration is shortened or lengthened by a tenth, so that
+replicas cannot overlap."""
 
 CLOCK_ERROR = 0.04
 """Maximum relative error of the rate of a monotonic clock. Quartz is a thousand times
@@ -21,8 +22,8 @@ ROW_LEASES = 2
 """Read leases for which a replica's row must be unchanged before the leader removes it."""
 
 FEED_KEPT = 10_000
-"""Maximum numbers of transactions that the feed goes back: at 1,000 transactions a second,
-the ten seconds after which the row of a silent replica is removed."""
+"""Maximum number of transactions that the feed keeps for a slow replica: ten seconds at
+1,000 transactions a second. After that time, the row of a silent replica is removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

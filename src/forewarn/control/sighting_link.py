@@ -95,7 +95,7 @@ class SightingLink:
         )
 
     def _decide(self, sighting: Sighting, meant: Meaning, *, now: Micros) -> None:
-        """Process a sighting whose time is over; unless it is dropped, it waits again."""
+        """Process a sighting whose time has elapsed; unless it is dropped, it waits again."""
         if meant is Meaning.NOTHING:
             self._confirmations.drop(sighting.vm, now=now)
         elif meant is Meaning.EXPECTED:

@@ -26,10 +26,10 @@ REMOVALS_MAX = "2%"
 """Maximum hosts, and maximum VMs, that one run of an inventory removes unless the caller
 says otherwise: 8 of 400 hosts are more than are taken out of a fleet between two runs."""
 
-REMOVALS_MOST = 1_000_000
+REMOVALS_LIMIT_MAX = 1_000_000
 """Maximum of this limit: more VMs than the largest fleet has."""
 
-_REMOVALS = Option(form=AMOUNT, most=REMOVALS_MOST)
+_REMOVALS = Option(form=AMOUNT, most=REMOVALS_LIMIT_MAX)
 
 
 def removals_of(text: str) -> Amount:

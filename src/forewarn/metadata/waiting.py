@@ -79,14 +79,14 @@ class Waits:
         self,
         *,
         longest_seconds: int = 0,
-        most: int = WAITERS_MAX,
+        waiters_max: int = WAITERS_MAX,
         per_vm: int = WAITERS_PER_VM_MAX,
     ) -> None:
         """Limit waits to `longest_seconds`; 0: no request waits."""
         self.longest_seconds = longest_seconds
         self.on_called: Callable[[], None] = lambda: None
         """Called when the queue of called waiters was empty and gets its first one."""
-        self._most = most
+        self._waiters_max = waiters_max
         self._per_vm = per_vm
         self._count = 0
         self._by_view: dict[str, set[Waiter]] = {}
@@ -110,7 +110,7 @@ class Waits:
     ) -> Waiter | None:
         """Register a waiting request; None: there are too many."""
         of_vm = self._by_vm.get(wait.vm, ())
-        if self._count >= self._most or len(of_vm) >= self._per_vm:
+        if self._count >= self._waiters_max or len(of_vm) >= self._per_vm:
             return None
         tick = math.ceil((monotonic + wait.seconds) * TICKS_PER_SECOND)
         waiter = Waiter(client, received, wait, tick=tick)
@@ -171,10 +171,10 @@ class Waits:
         """Return the next deadline; None: there is none."""
         return self._ticks[0] / TICKS_PER_SECOND if self._ticks else None
 
-    def take(self, most: int) -> list[Waiter]:
-        """Remove up to `most` called waiters from the queue, and return them."""
+    def take(self, limit: int) -> list[Waiter]:
+        """Remove up to `limit` called waiters from the queue, and return them."""
         taken: list[Waiter] = []
-        while self._called and len(taken) < most:
+        while self._called and len(taken) < limit:
             waiter = self._called.popleft()
             waiter.is_called = False
             if not waiter.is_gone:

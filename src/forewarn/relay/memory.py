@@ -35,7 +35,7 @@ class Memory:
         A missing or damaged file means that nothing is known.
         """
         try:
-            text = read_file(self._path, most=LINE_BYTES_MAX, pipes=False)
+            text = read_file(self._path, bytes_max=LINE_BYTES_MAX, pipes=False)
             written = self._path.stat().st_mtime_ns // 1000
             return take(Knowledge(), messages.line_of(text)).knowledge, written
         except FileNotFoundError:

@@ -190,7 +190,7 @@ class Relay:
         """Return the token of the file; raises UnreachableError."""
         path = self._settings.token_file
         try:
-            data = read_file(path, most=limits.TOKEN_CHARACTERS_MAX, pipes=False)
+            data = read_file(path, bytes_max=limits.TOKEN_CHARACTERS_MAX, pipes=False)
             text = data.decode("ascii").strip()
         except OSError as error:
             raise UnreachableError(

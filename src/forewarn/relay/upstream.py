@@ -30,8 +30,8 @@ def pause(failures: int, draw: float) -> float:
     do not come at the same time.
     """
     # More than the limit after four failures.
-    most = limits.FIRST_PAUSE_SECONDS * 2 ** min(failures, 4)
-    return draw * min(most, limits.PAUSE_SECONDS_MAX)
+    pause_max = limits.FIRST_PAUSE_SECONDS * 2 ** min(failures, 4)
+    return draw * min(pause_max, limits.PAUSE_SECONDS_MAX)
 
 
 class FollowsError(UnreachableError):

@@ -383,7 +383,7 @@ def _budgets(
 
 
 def _domains_peak(
-    spans: Iterable[tuple[HostCourse, Micros, Micros]], most: int
+    spans: Iterable[tuple[HostCourse, Micros, Micros]], domains_max: int
 ) -> Peak | None:
     """Return when most fault domains of a scope were announced, in work or recovering."""
     by_domain = defaultdict[tuple[str, int], list[tuple[Micros, Micros]]](list)
@@ -395,7 +395,7 @@ def _domains_peak(
         for (scope, _), found in by_domain.items()
         for begins, ends in joined(found)
     ]
-    limits: dict[str, int | None] = {scope: most for scope, _ in by_domain}
+    limits: dict[str, int | None] = {scope: domains_max for scope, _ in by_domain}
     return peak(uses, limits)
 
 

@@ -249,7 +249,10 @@ def _down(
     now: Micros,
     figures: CampaignFigures | None,
 ) -> Micros:
-    """Return how long VMs were down in these operations; what goes on lasts until now."""
+    """Return the total downtime of VMs in these operations.
+
+    An interruption that has not ended counts until now.
+    """
     more = () if figures is None else figures.SPAN_FIELDS
     wanted, down = ("operation", "began", "ended", *more), 0
     for page in columns(reader, kinds.SPANS_OF_OPERATION, wanted, between=span):

@@ -190,7 +190,7 @@ def _rack(
         *_notices(expected.reader, part.announced),
         *_plans(expected, part.planned),
     ]
-    lane = lanes.merged(stretches, most=STRETCHES_MAX, now=expected.now)
+    lane = lanes.merged(stretches, stretches_max=STRETCHES_MAX, now=expected.now)
     return {
         "cluster": where.cluster,
         "rack": where.rack,

@@ -1,4 +1,4 @@
-"""The holds that the availability of VMs shows beside the past: when maintenance waits.
+"""The holds that the availability of VMs shows next to the past: when maintenance waits.
 
 These are the brake, the current or next time of each blackout of the service, and the next
 opening of the maintenance windows of the VMs' scopes. The reader of a tenant shows it the

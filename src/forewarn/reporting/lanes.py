@@ -32,8 +32,10 @@ class Stretch(NamedTuple):
     """0: it has not ended."""
 
 
-def merged(stretches: Iterable[Stretch], *, most: int, now: Micros) -> list[Stretch]:
-    """Return the lane of some stretches in the order of time, at most the last `most`.
+def merged(
+    stretches: Iterable[Stretch], *, stretches_max: int, now: Micros
+) -> list[Stretch]:
+    """Return the lane of some stretches in the order of time: the last `stretches_max`.
 
     A stretch without an end goes on until `now`, and an expected one can follow it.
     """
@@ -62,7 +64,7 @@ def merged(stretches: Iterable[Stretch], *, most: int, now: Micros) -> list[Stre
             goes_on = at == now and shown in going_on
             lane.append(Stretch(shown, since, 0 if goes_on else at))
         shown, since = following, at
-    return lane[-most:]
+    return lane[-stretches_max:]
 
 
 def within(stretches: Sequence[Stretch], first: Micros, last: Micros) -> list[Stretch]:

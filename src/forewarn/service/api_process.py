@@ -346,7 +346,7 @@ class ApiProcess(Api):
                 name=_text(file, "name"),  # pyright: ignore[reportUnknownArgumentType]
                 text=text,
                 may_be_empty=file.get("may_be_empty") is True,  # pyright: ignore[reportUnknownMemberType]
-                removals_max=_removals(file),  # pyright: ignore[reportUnknownArgumentType]
+                removals_max=_removals_max(file),  # pyright: ignore[reportUnknownArgumentType]
             ),
             who=Who(actor=caller.actor, reason=_text(message, "reason")),
             once=once_of_message(message.get("once")),
@@ -467,8 +467,8 @@ class ApiProcess(Api):
             process.kill()
 
 
-def _removals(file: dict[str, Any]) -> Amount | None:
-    """Return the limit of an inventory's file; None: it is the file of an author."""
+def _removals_max(file: dict[str, Any]) -> Amount | None:
+    """Return the removal limit of an inventory file; None: a person wrote the file."""
     text = _text(file, "removals_max")
     try:
         return removals_of(text) if text else None

@@ -130,7 +130,7 @@ def read_fleet_text(file: Path) -> FleetText:
     """Return the text of a fleet file; raises FleetFileError if it cannot be read."""
     try:
         # Decode the whole file, so that an error has the right line number.
-        text = read_file(file, most=FLEET_BYTES_MAX).decode("utf-8-sig")
+        text = read_file(file, bytes_max=FLEET_BYTES_MAX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise FleetFileError([unreadable(error, file=str(file))]) from error
     return FleetText(name=str(file), text=text)

@@ -13,7 +13,7 @@ from forewarn.settings.forms import Option
 ATTEMPTS_MAX = 100
 """Maximum calls to a failing driver: an operator must act long before the last one."""
 
-SIGHTINGS_MOST = 100_000
+SIGHTINGS_LIMIT_MAX = 100_000
 """Maximum of `driver.sightings_max`: the VMs of the largest fleet, so that it is off."""
 
 PARALLEL_MAX = 1_000
@@ -97,7 +97,7 @@ DRIVER_OPTIONS: Mapping[str, Option] = {
     "driver.sightings_max": Option(
         form=Forms.COUNT,
         least=1,
-        most=SIGHTINGS_MOST,
+        most=SIGHTINGS_LIMIT_MAX,
         text="Maximum VMs that stop within `driver.sighting_confirm` and are failed. If "
         "more stop, the network or the driver is faulty: no VM is failed, and `forewarn "
         "problems` says so.",

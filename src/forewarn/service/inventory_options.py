@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from forewarn.fleet.sources import REMOVALS_MOST
+from forewarn.fleet.sources import REMOVALS_LIMIT_MAX
 from forewarn.instants import DAY, HOUR, SECOND
 from forewarn.service.options import Forms
 from forewarn.settings.amounts import AMOUNT
@@ -45,7 +45,7 @@ INVENTORY_OPTIONS: Mapping[str, Option] = {
     ),
     "inventory.removals_max": Option(
         form=AMOUNT,
-        most=REMOVALS_MOST,
+        most=REMOVALS_LIMIT_MAX,
         text="Maximum hosts, and maximum VMs, that a run may remove: a number, or a "
         "percentage of those that came from an inventory. A run that would remove more is "
         "refused.",

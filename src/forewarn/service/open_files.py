@@ -20,15 +20,15 @@ HINT = (
 """The hint for these errors."""
 
 
-def allow(most: int | None = None) -> None:
-    """Raise the limit of open files to the hard limit, or to `most`.
+def allow(files_max: int | None = None) -> None:
+    """Raise the limit of open files to the hard limit, or to `files_max`.
 
     It never lowers the limit and never fails: a limit that is too low shows later.
     """
     now, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = allowed
-    if most is not None and not 0 <= allowed <= most:
-        limit = most
+    if files_max is not None and not 0 <= allowed <= files_max:
+        limit = files_max
     if now == resource.RLIM_INFINITY or 0 <= limit <= now:
         return
     # Some systems report no hard limit and still enforce one.
@@ -41,10 +41,10 @@ def free_for_connections() -> int:
 
     If the limit is smaller than the reserve, connections get half of it.
     """
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most == resource.RLIM_INFINITY:
+    files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files_max == resource.RLIM_INFINITY:
         return limits.FILES_MAX
-    return max(most - limits.FILES_RESERVED, most // 2)
+    return max(files_max - limits.FILES_RESERVED, files_max // 2)
 
 
 def hint(error: OSError, usual: str) -> str:

@@ -32,7 +32,7 @@ SPEED_MAX = 1_000_000
 VERIFY_TIMES_MAX = 100
 """Maximum of `policy.verify_times`: a thorough check should be one program."""
 
-LOST_MOST = 1_000_000
+LOST_LIMIT_MAX = 1_000_000
 """Maximum of the limits of the brake: more VMs than the largest fleet has."""
 
 FIRST_ANSWER_MAX = 2 * MINUTE
@@ -259,19 +259,19 @@ _TABLE: Mapping[str, Option] = {
     ),
     "brake.hosts": Option(
         form=AMOUNT,
-        most=LOST_MOST,
+        most=LOST_LIMIT_MAX,
         text="Maximum hosts that are lost within `brake.within`: a number, or a percentage "
         "of the fleet, rounded down but at least 1. If one more is lost, the brake comes "
         "on by itself, and announced routine work is withdrawn. `0`: no limit.",
     ),
     "brake.vms": Option(
         form=Forms.COUNT,
-        most=LOST_MOST,
+        most=LOST_LIMIT_MAX,
         text="The same for VMs, including those of lost hosts. `0`: no limit.",
     ),
     "brake.per_rack": Option(
         form=Forms.COUNT,
-        most=LOST_MOST,
+        most=LOST_LIMIT_MAX,
         text="The same for the hosts of one rack. `0`: no limit.",
     ),
     "brake.within": Option(

@@ -255,8 +255,8 @@ class Runner:
     def _is_turn_over(self) -> bool:
         """Return whether the requests, or the timers, of this iteration had their time."""
         least = limits.SHARED_TURN_SECONDS if self.waiting else limits.TURN_SECONDS
-        most = min(max(self._share, least), limits.TURN_SECONDS)
-        return self._clock.monotonic() - self._share_began >= most
+        limit = min(max(self._share, least), limits.TURN_SECONDS)
+        return self._clock.monotonic() - self._share_began >= limit
 
     def _order(self) -> bool:
         orders = self._take(self._inbox.orders, 1)
@@ -326,9 +326,9 @@ class Runner:
         except ForewarnError as error:
             return None, error
 
-    def _take(self, queue: deque[W], most: int) -> list[W]:
+    def _take(self, queue: deque[W], limit: int) -> list[W]:
         # Safe without a lock: the loop only appends.
-        taken = [queue.popleft() for _ in range(min(most, len(queue)))]
+        taken = [queue.popleft() for _ in range(min(limit, len(queue)))]
         self._under_way = taken
         return taken
 

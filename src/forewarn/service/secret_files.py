@@ -139,7 +139,7 @@ def open_files(settings: Settings) -> Iterator[str]:
 def _read(settings: Settings, key: str, file: str) -> bytes:
     """Return the content of a secret's file, without surrounding whitespace."""
     try:
-        return read_file(Path(file), most=SECRET_BYTES_MAX).strip()
+        return read_file(Path(file), bytes_max=SECRET_BYTES_MAX).strip()
     except OSError as error:
         raise problem(
             settings, key, f"{file} cannot be read: {error.strerror}"

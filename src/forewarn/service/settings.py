@@ -67,7 +67,7 @@ def load_settings(
     reader = Reader(
         FORMAT,
         file="" if file is None else str(file),
-        read=lambda name, most: read_file(Path(name), most=most),
+        read=lambda name, limit: read_file(Path(name), bytes_max=limit),
     )
     if file is not None:
         reader.read_file()

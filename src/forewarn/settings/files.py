@@ -42,31 +42,33 @@ class UnreadError(OSError):
         return self.strerror or ""
 
 
-def read_file(path: str | os.PathLike[str], *, most: int, pipes: bool = True) -> bytes:
-    """Return the content of a file of at most `most` bytes; raises OSError.
+def read_file(
+    path: str | os.PathLike[str], *, bytes_max: int, pipes: bool = True
+) -> bytes:
+    """Return the content of a file of at most `bytes_max` bytes; raises OSError.
 
     With `pipes`, a FIFO is read to its end, so that a shell's `<(program)` works. This
     is for commands, which read a file once and which the user can stop with Ctrl-C.
     """
     with opened(os.fspath(path), pipes=pipes) as file:
-        return read_bounded(file, most=most)
+        return read_bounded(file, bytes_max=bytes_max)
 
 
-def read_bounded(opened: BinaryIO, *, most: int) -> bytes:
-    """Return the rest of an open file, at most `most` bytes; raises OSError."""
-    data = opened.read(most + 1)
-    if len(data) > most:
-        raise UnreadError(errno.EFBIG, f"it has more than {shown(most)}")
+def read_bounded(opened: BinaryIO, *, bytes_max: int) -> bytes:
+    """Return the rest of an open file, at most `bytes_max` bytes; raises OSError."""
+    data = opened.read(bytes_max + 1)
+    if len(data) > bytes_max:
+        raise UnreadError(errno.EFBIG, f"it has more than {shown(bytes_max)}")
     return data
 
 
-def begin_of(path: str, most: int) -> bytes:
-    """Return at most the first `most` bytes of a regular file; raises OSError.
+def begin_of(path: str, bytes_max: int) -> bytes:
+    """Return at most the first `bytes_max` bytes of a regular file; raises OSError.
 
     It never waits for another program.
     """
     with opened(path) as file:
-        return file.read(most)
+        return file.read(bytes_max)
 
 
 def opened(path: str, *, pipes: bool = False) -> BinaryIO:
@@ -103,15 +105,15 @@ def _opened(path: str, flags: int, mode: int = 0o777) -> int:
     return descriptor
 
 
-def refuse_unreadable(path: str, most: int = CERTIFICATE_BYTES_MAX) -> None:
-    """Raise OSError if `path` is not a regular file or is larger than `most` bytes.
+def refuse_unreadable(path: str, bytes_max: int = CERTIFICATE_BYTES_MAX) -> None:
+    """Raise OSError if `path` is not a regular file or is larger than `bytes_max` bytes.
 
     This is for libraries that accept only a file name, such as OpenSSL.
     """
     status = os.stat(path)
     _refuse(status, path)
-    if status.st_size > most:
-        raise UnreadError(errno.EFBIG, f"it has more than {shown(most)}", path)
+    if status.st_size > bytes_max:
+        raise UnreadError(errno.EFBIG, f"it has more than {shown(bytes_max)}", path)
 
 
 def shown(size: int) -> str:

@@ -175,9 +175,9 @@ class Evidence:
     whether it happened.
     """
 
-    def __init__(self, *, most: int = EVIDENCE_MAX) -> None:
-        """Keep the first `most` requests, and the first and latest of each kind."""
-        self._most = most
+    def __init__(self, *, requests_max: int = EVIDENCE_MAX) -> None:
+        """Keep the first `requests_max` requests, and the first and latest of each kind."""
+        self._requests_max = requests_max
         self._first: list[JournalEntry] = []
         self._latest: dict[Hashable, JournalEntry] = {}
 
@@ -185,7 +185,7 @@ class Evidence:
         """Keep a request as the latest of its kinds, and permanently if possible."""
         entries_by_kind = dict.fromkeys(kinds, entry)
         if (
-            len(self._first) < self._most
+            len(self._first) < self._requests_max
             or entries_by_kind.keys() - self._latest.keys()
         ):
             self._first.append(entry)
@@ -203,11 +203,11 @@ class Journal:
     """The requests, oldest first. Only the event loop of the server uses this
     object."""
 
-    def __init__(self, *, most: int = SEEN_MAX) -> None:
-        """Keep up to `most` requests."""
-        self._seen: deque[JournalEntry | Repeated] = deque(maxlen=most)
+    def __init__(self, *, requests_max: int = SEEN_MAX) -> None:
+        """Keep up to `requests_max` requests."""
+        self._seen: deque[JournalEntry | Repeated] = deque(maxlen=requests_max)
         """The numbers have no gaps, so the index determines the number."""
-        self._times: deque[float] = deque(maxlen=most)
+        self._times: deque[float] = deque(maxlen=requests_max)
         """The I/O time of a repeated request, at the same index. Two deques are faster than
         one deque of pairs: a repeated request creates only a number."""
         self._deviating = Evidence()

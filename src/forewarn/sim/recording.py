@@ -341,7 +341,7 @@ class _Reader:
             return
         if self.ended:
             raise _LineError("there is a line after the end")
-        at = members.whole("at", most=DURATION_MAX)
+        at = members.whole("at", value_max=DURATION_MAX)
         if at < self.at:
             raise _LineError(f"at: {at} is before the line above, which has {self.at}")
         self.at = at
@@ -353,7 +353,7 @@ class _Reader:
             self.ended = members.text("end") or "ended"
         else:
             self.polls += 1
-            took = members.whole("took", default=0, most=DURATION_MAX)
+            took = members.whole("took", default=0, value_max=DURATION_MAX)
             self.moments.append(
                 Moment(at=at, outcome=self._outcome(members), took=took)
             )
@@ -471,12 +471,12 @@ class _Members:
         return value
 
     def whole(
-        self, key: str, *, default: int | None = None, most: int | None = None
+        self, key: str, *, default: int | None = None, value_max: int | None = None
     ) -> int:
         value = self._members.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise _LineError(f"{key}: {_missing(key in self._members)} a whole number")
-        if most is not None and value > most:
+        if value_max is not None and value > value_max:
             raise _LineError(f"{key}: it must be at most ten years")
         return value
 

@@ -120,7 +120,7 @@ def _bring_view_nearer(work: Work, view: View, by: Micros) -> None:
         due_at=_nearer(view.due_at, by, now=work.now) if view.due_at else 0,
     )
     if moved != view:
-        work.tell_view(work.tx.replace(view, moved))
+        work.publish_view(work.tx.replace(view, moved))
 
 
 def _nearer(instant: Micros, by: Micros, *, now: Micros) -> Micros:

@@ -65,7 +65,7 @@ _BLANK = Answer(status=HTTPStatus.OK, headers=(), body=b"")
 def load(file: Path) -> Recording:
     """Read a recording from a file; raises RecordingError."""
     try:
-        data = read_file(file, most=FILE_BYTES_MAX)
+        data = read_file(file, bytes_max=FILE_BYTES_MAX)
     except OSError as error:
         part = "Keep the first line of the recording and the lines that you need."
         raise RecordingError(
@@ -261,7 +261,7 @@ class Replay:
             due = min(due, self._times[self._next])
         return self.now + math.ceil((due - self.elapsed) / self.speed)
 
-    def leap(self, by: Micros) -> None:
+    def jump(self, by: Micros) -> None:
         """Let `by` pass at once. If the recording has not started, start it.
 
         On the machine's clock, moments and NotBefore come nearer by this length.

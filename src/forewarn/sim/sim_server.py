@@ -38,7 +38,7 @@ from forewarn.store import kinds
 
 T = TypeVar("T")
 
-LEAPS_MAX = 10_000
+JUMPS_MAX = 10_000
 """Maximum number of remembered jumps on the machine's clock: more than any test makes
 between an event and its approval."""
 
@@ -135,9 +135,9 @@ class SimServer:
         engine.on_publish = self._published
         engine.on_change = self.watchers.queue
         self._paused_at: Micros | None = None
-        self._leapt: Micros = 0
-        self._leaps: deque[tuple[Micros, Micros]] = deque(maxlen=LEAPS_MAX)
-        """Instants and lengths of the jumps on the machine's clock."""
+        self._jumped: Micros = 0
+        self._jumps: deque[tuple[Micros, Micros]] = deque(maxlen=JUMPS_MAX)
+        """Instant and length of each jump (`advance` or `step`) on the system clock."""
         self._alarm = asyncio.Event()
         self.ticker: asyncio.Task[None] | None = None
         """The timer task. Before `end`, it ends only because of a bug in forewarn."""
@@ -187,14 +187,14 @@ class SimServer:
         Durations since a start are measured with this instant; NotBefore is not.
         """
         paused = self._paused_at
-        return (self.engine.now if paused is None else paused) + self._leapt
+        return (self.engine.now if paused is None else paused) + self._jumped
 
-    def leapt(self, begin: Micros, end: Micros) -> Micros:
+    def jumped(self, begin: Micros, end: Micros) -> Micros:
         """Return the total length of the jumps between two instants of the engine.
 
         The length is 0 on a virtual clock, whose instants include the jumps.
         """
-        return sum(by for at, by in self._leaps if begin < at <= end)
+        return sum(by for at, by in self._jumps if begin < at <= end)
 
     def pause(self) -> None:
         """Fire no timers until `resume`. Requests are still answered."""
@@ -222,13 +222,13 @@ class SimServer:
         left, is_stuck = by, False
         while left > 0:
             due = self._next_end()
-            leap = left if due is None else min(left, max(due - self.engine.now, 0))
-            if leap == 0 and is_stuck:
-                leap = min(left, SECOND)
-            is_stuck = leap == 0
-            self._pass(leap)
+            jump = left if due is None else min(left, max(due - self.engine.now, 0))
+            if jump == 0 and is_stuck:
+                jump = min(left, SECOND)
+            is_stuck = jump == 0
+            self._pass(jump)
             self._act()
-            left -= leap
+            left -= jump
         self.wake()
 
     def turn(self, by: Micros) -> None:
@@ -243,7 +243,7 @@ class SimServer:
         engine = self.engine
         if not isinstance(engine, World):
             if by:
-                self._leaps.append((engine.now, by))
+                self._jumps.append((engine.now, by))
             self._bring_nearer(by)
             engine.settle()
             return
@@ -293,7 +293,7 @@ class SimServer:
 
     def _bring_nearer(self, by: Micros) -> None:
         now = self.engine.now
-        self._leapt += by
+        self._jumped += by
         self.driver.bring_nearer(by, now=now)
         ends = self.engine.notice_ends
         self._order(lambda work: redating.bring_nearer(work, by, ends))

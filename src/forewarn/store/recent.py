@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A dictionary that keeps the latest entries: at least half of `most`.
+    """A dictionary that keeps the latest entries: at least half of the limit.
 
     It has two parts. When the younger part has half of the maximum, it becomes the
     older part, and the former older part is dropped. Recording the last use of each
@@ -27,8 +27,8 @@ class Recent(Generic[K, V]):
         found = self._young.get(name)
         return self._old.get(name) if found is None else found
 
-    def take(self, news: Mapping[K, V | None], most: int) -> None:
-        """Store entries, and remove those with None; keep at most `most`."""
+    def take(self, news: Mapping[K, V | None], limit: int) -> None:
+        """Store entries, and remove those with None; keep at most `limit`."""
         gone = [name for name, value in news.items() if value is None]
         self._young.update(cast("Mapping[K, V]", news))
         for name in gone:
@@ -37,10 +37,10 @@ class Recent(Generic[K, V]):
             else:
                 del self._young[name]
                 self._old.pop(name, None)
-        half = most // 2
+        half = limit // 2
         if len(self._young) > half:
-            last = islice(self._young.items(), max(0, len(self._young) - most), None)
-            self._old = dict(last) if len(self._young) > most else self._young
+            last = islice(self._young.items(), max(0, len(self._young) - limit), None)
+            self._old = dict(last) if len(self._young) > limit else self._young
             self._young = {}
 
     def clear(self) -> None:

@@ -143,7 +143,7 @@ TENANT_ENTRIES = (
                 form=Form.LINES,
                 option="--window",
                 metavar="'[DAYS] START LENGTH [TIMEZONE]'",
-                about="A window: days, start by the wall clock, length, and time zone. "
+                about="A window: days, local start time, length, and time zone. "
                 "Default: all days, and UTC.",
                 is_needed=True,
             ),

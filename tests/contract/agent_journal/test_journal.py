@@ -33,7 +33,7 @@ LIMITS = Limits(history_rows=10, history_age=DAY, queue_rows=3)
 
 class InMemory:
     def __init__(self, _directory: Path) -> None:
-        self.journal = MemoryJournal(teller=tell, limits=LIMITS)
+        self.journal = MemoryJournal(create_notifications=tell, limits=LIMITS)
 
     def order(self, event_id: str) -> None:
         self.journal.order(event_id)
@@ -42,7 +42,9 @@ class InMemory:
 class OnDisk:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "agent.db"
-        self.journal = SqliteJournal(self._path, teller=tell, limits=LIMITS)
+        self.journal = SqliteJournal(
+            self._path, create_notifications=tell, limits=LIMITS
+        )
 
     def order(self, event_id: str) -> None:
         order_approval(self._path, event_id, now=START)

@@ -1,6 +1,6 @@
 """The drivers of the contract suite: one simulated, one that runs programs.
 
-A world makes a driver, `reopen` makes it again as a new process of the service would,
+A world creates a driver. `reopen` creates it again, as after a restart of the service,
 and `pass_until_reported` lets its time pass. The command driver runs
 examples/drivers/harmless.py.
 """
@@ -80,19 +80,19 @@ class World:
 
     def __init__(self) -> None:
         self.now = START
-        self.driver = self.opened()
+        self.driver = self.open_driver()
 
-    def opened(self) -> Driver:
+    def open_driver(self) -> Driver:
         """Return the driver as a new process creates it."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """End whatever the world has beside its driver."""
+        """End what the world has besides its driver."""
 
     def reopen(self) -> None:
         """Kill the service and start it again."""
         self.driver.close()
-        self.driver = self.opened()
+        self.driver = self.open_driver()
 
     def begin(self, call: Call) -> None:
         self.driver.begin(call, now=self.now)
@@ -184,7 +184,7 @@ class World:
 
 
 class SimulatedWorld(World):
-    """All of it is simulated."""
+    """A world with the simulated driver and virtual time."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class SimulatedWorld(World):
         self.forget = forget
         super().__init__()
 
-    def opened(self) -> Driver:
+    def open_driver(self) -> Driver:
         return SimulatedDriver(
             journal=self._journal(),
             steps=STEPS,
@@ -208,7 +208,7 @@ class SimulatedWorld(World):
     def lose_memory(self) -> None:
         self.driver.close()
         self.forget()
-        self.driver = self.opened()
+        self.driver = self.open_driver()
 
     def fail(self, vm: str, *, is_down: bool = False, host: str = "") -> None:
         self._inject(
@@ -294,7 +294,7 @@ class CommandWorld(World):
         (directory / "hidden").write_text("nothing is hidden\n")
         super().__init__()
 
-    def opened(self) -> CommandDriver:
+    def open_driver(self) -> CommandDriver:
         return CommandDriver(
             self._programs(), records=self._directory / "records", clock=SystemClock()
         )
@@ -430,7 +430,7 @@ class CommandWorld(World):
         for path in (self._directory / "records").iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-        self.driver = self.opened()
+        self.driver = self.open_driver()
 
     def fail(self, vm: str, *, is_down: bool = False, host: str = "") -> None:
         said = f'echo "vm-host: {host}"; ' if host else ""

@@ -240,7 +240,7 @@ class Watch:
     def _k8(self, state: State) -> None:
         """K8: what is announced follows from the store, not from the memory of a process.
 
-        A service that is started anew at this moment announces and starts the same.
+        A service that restarts at this moment announces and starts the same.
         """
         again = settled(self.model, self.model.restarted(state))
         if _told(again) != _told(state):

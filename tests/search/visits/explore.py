@@ -102,7 +102,7 @@ class Search:
         service: Service,
         known: set[bytes],
         answer: Answer,
-        way: tuple[str, ...],
+        trace: tuple[str, ...],
     ) -> None:
         """Take each step that is possible, all but the last in processes."""
         here = service.digest()
@@ -112,7 +112,7 @@ class Search:
         *others, last = (Label("crash"), *service.labels())
         for label in (*others, last):
             take = self._taken if label is last else self._forked
-            after = take(service, label, known, way)
+            after = take(service, label, known, trace)
             answer.steps += after.steps + 1
             answer.fair.update(after.fair)
             known.update(after.fair)
@@ -125,7 +125,7 @@ class Search:
                 answer.fair[here] = after.digest
 
     def _forked(
-        self, service: Service, label: Label, known: set[bytes], way: tuple[str, ...]
+        self, service: Service, label: Label, known: set[bytes], trace: tuple[str, ...]
     ) -> Answer:
         reading, writing = os.pipe()
         child = os.fork()
@@ -133,23 +133,23 @@ class Search:
             try:
                 os.close(reading)
                 with os.fdopen(writing, "wb") as pipe:
-                    pickle.dump(self._taken(service, label, known, way), pipe)
+                    pickle.dump(self._taken(service, label, known, trace), pipe)
             finally:
-                # Nothing of the tests' process may run twice, whatever has failed.
+                # Skip the exit handlers of pytest: only the parent process runs them.
                 os._exit(0)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            said = pipe.read()
+            data = pipe.read()
         os.waitpid(child, 0)
-        assert said, f"the process of {label} has ended: {way}"
-        return pickle.loads(said)
+        assert data, f"the process of {label} exited without a result: {trace}"
+        return pickle.loads(data)
 
     def _taken(
-        self, service: Service, label: Label, known: set[bytes], way: tuple[str, ...]
+        self, service: Service, label: Label, known: set[bytes], trace: tuple[str, ...]
     ) -> Answer:
-        """Take a step, and search on from a state that is new."""
+        """Take a step; continue the search if its state is new."""
         answer = Answer()
-        way = (*way, str(label))
+        trace = (*trace, str(label))
         try:
             if label.what == "crash":
                 _restart(service)
@@ -158,9 +158,9 @@ class Search:
             answer.digest = service.digest()
             if answer.digest not in known and len(known) < self.limit:
                 known.add(answer.digest)
-                self._expand(service, known, answer, way)
+                self._expand(service, known, answer, trace)
         except (AssertionError, ForewarnError) as error:
-            answer.found = _found(error, way)
+            answer.found = _found(error, trace)
         return answer
 
 
@@ -172,11 +172,11 @@ def _restart(service: Service) -> None:
     assert before == after, f"K8: a restart changes {before} to {after}"
 
 
-def _found(error: Exception, way: tuple[str, ...]) -> Found:
+def _found(error: Exception, trace: tuple[str, ...]) -> Found:
     why = str(error) or repr(error)
     if isinstance(error, IllegalTransitionError):
         why = f"table: {why}"
-    return Found(name=why.partition(":")[0], why=why, trace=way)
+    return Found(name=why.partition(":")[0], why=why, trace=trace)
 
 
 def _ends(fair: dict[bytes, bytes], *, is_complete: bool) -> tuple[int, Found | None]:

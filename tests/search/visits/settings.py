@@ -1,9 +1,9 @@
 """The small campaigns whose visits are searched, and what can happen in their worlds.
 
 Each host, from h0 on, has one VM, alone in its scope. At most two hosts are away at a time,
-so with three hosts one of them waits beside every pair. A fourth host repeats what the third
-one does, and multiplies the states by two to five. The world of deferred hosts has one,
-because they are tried again after all others.
+so with three hosts, one of them waits. A fourth host repeats what the third one does, and
+multiplies the states by two to five. The world of deferred hosts has one, because they are
+tried again after all others.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The rules of visits, judged at every commit; the rules of campaigns are judged beside.
+"""The rules of visits, checked at every commit, together with those of campaigns.
 
 It is written from the rules, reads the stored rows, and shares no code with the service.
 """

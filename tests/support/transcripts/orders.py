@@ -11,7 +11,7 @@ ORDERS = frozenset(VERBS)
 
 
 def order(story: Story, words: Words) -> None:
-    """Give the order that the words write."""
+    """Make the request of a command line."""
     entry = VERBS[words.name]
     arguments = _given(entry, story, words)
     story.world.order(lambda work: DECISIONS[entry.name](work, arguments))
@@ -23,13 +23,13 @@ def _given(entry: Entry, story: Story, words: Words) -> VerbRequest:
         for each in entry.arguments
         if each.name.startswith("--")
     }
-    # That nothing is named is for the verb to refuse.
+    # The verb itself refuses a request without targets.
     targets = words.all(least=0 if entry.name == "maintain" else 1)
     for each in entry.arguments:
         if not each.name.startswith("--"):
             values[each.key] = _word(each, targets.pop() if targets else "", words)
     if not entry.targets.is_list and len(targets) != 1:
-        raise words.error(f"{words.name} takes another number of arguments")
+        raise words.error(f"{words.name} takes exactly one target")
     if entry.name in {"fail", "restore"} and story.world.read(
         lambda reader: reader.get(Host, targets[0])
     ):

@@ -129,21 +129,21 @@ class Shared:
         """Return a name of each kind that belongs to the other tenant only."""
 
         def ask(reader: Reader) -> dict[str, str]:
-            strangers = [
+            foreign = [
                 operation
                 for operation in every(reader, kinds.ALL_OPERATIONS)
                 if operation.scopes == ("hidden-db",)
             ]
             events = list(
-                every(reader, kinds.EVENTS_OF_OPERATION, strangers[0].operation_id)
+                every(reader, kinds.EVENTS_OF_OPERATION, foreign[0].operation_id)
             )
             return {
                 "vm": "hidden-db-0",
                 "host": "hidden-h1",
                 "scope": "hidden-db",
                 "tenant": "hidden-bank",
-                "operation": strangers[0].operation_id,
-                "request": strangers[0].request,
+                "operation": foreign[0].operation_id,
+                "request": foreign[0].request,
                 "event": events[0].event_id,
             }
 

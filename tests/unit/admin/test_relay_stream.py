@@ -120,28 +120,33 @@ def test_a_relay_continues_after_its_position(api: Api, hub: RelayHub) -> None:
     run(story())
 
 
-def test_relay_that_holds_all_of_it_gets_one_line_from_a_restarted_service(
+def test_relay_with_current_state_gets_one_message_after_service_restart(
     api: Api, hub: RelayHub
 ) -> None:
-    later = RelayHub(lambda: api.gateway, api.gateway.news)
+    restarted_hub = RelayHub(lambda: api.gateway, api.gateway.news)
 
     async def story() -> None:
         token = api.create("h1")["id"]
         stream = Stream(hub, "h1", token, confirms=True)
         whole = await stream.next()
         await stream.close()
-        back = Stream(
-            later, "h1", token, whole["position"], confirms=True, holds=whole["digest"]
+        reconnected = Stream(
+            restarted_hub,
+            "h1",
+            token,
+            whole["position"],
+            confirms=True,
+            holds=whole["digest"],
         )
-        line = await back.next()
-        assert line == {"position": later.position, "same": True}
-        # Its return has confirmed that it serves all of it.
-        assert later.contacts()["h1"].unconfirmed is None
+        line = await reconnected.next()
+        assert line == {"position": restarted_hub.position, "same": True}
+        # Reconnecting confirms that the relay serves the current state.
+        assert restarted_hub.contacts()["h1"].unconfirmed is None
         api.gateway.enable("web_0")
-        change = await back.until("views")
+        change = await reconnected.until("views")
         assert change["digest"] != whole["digest"]
         assert [each["enabled"] for each in change["views"]] == [True]
-        await back.close()
+        await reconnected.close()
 
     run(story())
 
@@ -150,22 +155,22 @@ def test_relay_that_holds_all_of_it_gets_one_line_from_a_restarted_service(
 def test_relay_that_holds_something_else_gets_everything(
     api: Api, hub: RelayHub, holds: str
 ) -> None:
-    later = RelayHub(lambda: api.gateway, api.gateway.news)
+    restarted_hub = RelayHub(lambda: api.gateway, api.gateway.news)
 
     async def story() -> None:
         token = api.create("h1")["id"]
         stream = Stream(hub, "h1", token)
         first = await stream.next()
         await stream.close()
-        # It was away while this came.
+        # The relay was disconnected during this change.
         api.gateway.enable("web_0")
         digest = first["digest"] if holds == "the first" else holds
-        back = Stream(
-            later, "h1", token, first["position"], confirms=True, holds=digest
+        reconnected = Stream(
+            restarted_hub, "h1", token, first["position"], confirms=True, holds=digest
         )
-        assert (await back.next())["whole"] is True
-        assert later.contacts()["h1"].unconfirmed is not None
-        await back.close()
+        assert (await reconnected.next())["whole"] is True
+        assert restarted_hub.contacts()["h1"].unconfirmed is not None
+        await reconnected.close()
 
     run(story())
 

@@ -180,7 +180,7 @@ def test_observing_agent_is_identified_by_its_status_page(
 def test_address_used_by_another_program_fails_the_check(tmp_path: Path) -> None:
     with scripted(plain(b"", status="404 Not Found")) as other:
         found = settings(tmp_path, listen=other.url.removeprefix("http://"))
-        # An agent has run once, so its process stands beside the journal.
+        # An agent has run once, so its process is written next to the journal.
         AgentLock(found.watch.state).release()
         [listen] = told(found, "listen")
     assert not listen.is_well

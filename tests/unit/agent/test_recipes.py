@@ -1,4 +1,4 @@
-"""The cookbook of docs/how-to/agent/rule-recipes.md: each recipe does what stands beside it."""
+"""The cookbook of docs/how-to/agent/rule-recipes.md: each recipe works as described."""
 
 from collections.abc import Callable
 from dataclasses import replace

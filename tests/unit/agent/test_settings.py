@@ -406,7 +406,7 @@ def test_metrics_table_is_up_to_date(request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        # A kind that there is not is one mistake, whatever stands beside it.
+        # An unknown kind is one mistake, whatever other keys there are.
         (
             'name = "a"\nkind = "sytemd"\nstop = ["db.service"]',
             ['handler.kind: must be one of (.*)not "sytemd" \\(did you mean "systemd"'],

@@ -92,23 +92,23 @@ def test_path_segments_are_quoted() -> None:
     assert client.part("../a?b#c/d") == "..%2Fa%3Fb%23c%2Fd"
 
 
-@pytest.mark.parametrize("colour", [True, False])
+@pytest.mark.parametrize("has_color", [True, False])
 def test_terminal_output_is_colored_unless_disabled(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     *,
-    colour: bool,
+    has_color: bool,
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    if not colour:
+    if not has_color:
         monkeypatch.setenv("NO_COLOR", "1")
     output.table("nothing", ("ID", "STATE"), [("op-[red]", "Failed")])
     printed = capsys.readouterr().out
     assert "op-[red]" in printed
-    assert ("\x1b[1;31mFailed" in printed) is colour
+    assert ("\x1b[1;31mFailed" in printed) is has_color
 
 
 @pytest.mark.parametrize("command", ["reboot web_0", "operations --watch"])

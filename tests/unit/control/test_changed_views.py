@@ -30,7 +30,7 @@ def text(
     domains: Sequence[int] = (0, 0, 0),
     moved: str = "",
 ) -> str:
-    """Return a fleet of one scale set over three hosts, and a scope beside it."""
+    """Return a fleet of one scale set over three hosts, and another scope."""
     return fleet(
         hosts=["h0", "h1", "h2"],
         zones=zones,

@@ -11,7 +11,7 @@ NOW = 1_000
 
 
 def lane(*stretches: Stretch, most: int = 100) -> list[Stretch]:
-    return merged(stretches, most=most, now=NOW)
+    return merged(stretches, stretches_max=most, now=NOW)
 
 
 def test_equal_states_are_merged_and_gaps_stay() -> None:
@@ -71,7 +71,7 @@ STATES = st.sampled_from(list(HostState))
 def test_lane_has_at_each_instant_a_state_of_a_host_there(
     stretches: list[Stretch],
 ) -> None:
-    found = merged(stretches, most=100, now=55)
+    found = merged(stretches, stretches_max=100, now=55)
     for at in range(60):
         there = {e.state for e in stretches if e.begins <= at < (e.ends or 55)}
         shown = [e.state for e in found if e.begins <= at < (e.ends or 55)]

@@ -128,9 +128,9 @@ def test_operations_held_by_the_guard_start_in_request_order(
     it.order(lambda work: failures.restore_vm(work, "v-0"))
     it.advance("4h")
     first, *others = [number for number in numbers if number % 5 != 0]
-    # What may go beside the first does not wait for the others.
-    beside = [number for number in others if number % 5 == first % 5]
-    assert driver.hosts[: 1 + len(beside)] == [name_of(n) for n in (first, *beside)]
+    # Hosts that may be worked with the first do not wait for the others.
+    together = [number for number in others if number % 5 == first % 5]
+    assert driver.hosts[: 1 + len(together)] == [name_of(n) for n in (first, *together)]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -134,7 +134,7 @@ def test_domain_that_is_down_counts() -> None:
     it.settle()
     start(it, budget(1) + "[campaign.tolerance]\nfailures = 3\nin_a_row = 3\n")
     it.advance("10m")
-    # The failed VM has domain 0, and domain 1 is announced beside it.
+    # The failed VM has domain 0, and domain 1 is announced as well.
     assert name_of(2) not in in_work(it)
 
 

@@ -40,7 +40,10 @@ def world(hosts: int, *, domains: int = DOMAINS) -> World:
 
 
 def upgrade(world: World, hosts: int, *, first: int = 0) -> None:
-    """Have VMs upgraded: nobody is told of it, and all wait for the guard together."""
+    """Request an OS upgrade of VMs.
+
+    It has no event, and all operations wait for the guard.
+    """
     names = [f"v{number:0{NAMES_DIGITS}}" for number in range(first, hosts)]
     world.order(
         lambda work: verbs.change_vms(work, names, Verb.UPGRADE_OS, OrderOptions())
@@ -48,7 +51,7 @@ def upgrade(world: World, hosts: int, *, first: int = 0) -> None:
 
 
 def count_transactions(world: World) -> Callable[[], int]:
-    """Return how to ask for the transactions that were committed from now on."""
+    """Return a function that counts the transactions committed after this call."""
     before = world.passed["committed"]
     return lambda: world.passed["committed"] - before
 
@@ -69,7 +72,7 @@ def test_freed_scope_wakes_only_operations_that_can_start(hosts: int) -> None:
     waiting = len(in_state(it, OperationState.READY))
     assert waiting == hosts - 2
     committed = count_transactions(it)
-    # Fault domain 1 is still down, so no one but its own may start.
+    # Fault domain 1 is still down, so only VMs of that domain may start.
     it.order(lambda work: failures.restore_vm(work, "v0000"))
     it.settle()
     started = waiting - len(in_state(it, OperationState.READY))
@@ -110,7 +113,7 @@ def test_waiting_operation_is_found_after_a_crash() -> None:
     upgrade(it, 10, first=2)
     it.settle()
     ready = len(in_state(it, OperationState.READY))
-    # Nothing but the transaction itself: what follows from it is lost.
+    # Commit only the transaction. Its side effects are lost, as in a crash.
     it.plane._run(CLOCK, lambda work: failures.restore_vm(work, "v0000"), now=it.now)
     it.restart()
     it.settle()

@@ -298,11 +298,11 @@ class Wire:
         length = 0 if bodiless else int(parsed.headers.get("Content-Length", "0"))
         return replace(parsed, body=await self.reader.readexactly(length))
 
-    async def line(self) -> bytes:
+    async def head(self) -> bytes:
         return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)
 
     async def is_closed(self) -> bool:
-        """Wait for the server's end; anything but an end is a failure."""
+        """Wait until the server closes; return whether it sent nothing more."""
         try:
             return await asyncio.wait_for(self.reader.read(), 60) == b""
         except ConnectionResetError:
@@ -311,7 +311,7 @@ class Wire:
 
 @dataclass
 class World:
-    """A server on a port of its own, with its gateway and its clock."""
+    """A server on a separate port, with its gateway and its clock."""
 
     endpoint: Endpoint
     gateway: FakeGateway

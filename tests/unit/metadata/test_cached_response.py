@@ -68,7 +68,7 @@ def moved(endpoint: Endpoint) -> None:
 CHANGES: dict[str, Callable[[Endpoint], object]] = {
     "a new document": lambda one: one.publish(published(snapshot(2, EVENT))),
     "disabled": lambda one: one.publish(published(snapshot(1, enabled=False))),
-    "enabled anew": lambda one: one.publish(published(snapshot(1, epoch=2))),
+    "enabled again": lambda one: one.publish(published(snapshot(1, epoch=2))),
     "held": lambda one: one.publish(
         published(snapshot(1, epoch=2, ready_at=NOW + MINUTE))
     ),
@@ -93,16 +93,16 @@ def test_any_change_is_visible_to_the_next_request(
 ) -> None:
     """Compare with a connection that reads and looks up every request."""
 
-    async def tell(*, anew: bool) -> object:
+    async def exchange(*, is_cached: bool) -> object:
         async with running() as world:
             hub = world.server._hub
-            if anew:
+            if not is_cached:
                 hub.request_cache.find = {}.get
             wire = await world.connect()
             for _ in range(4):
                 wire.send(data)
                 await wire.answer()
-            assert stands(world) is not anew
+            assert stands(world) is is_cached
             CHANGES[change](world.endpoint)
             wire.send(data)
             if change == "held":
@@ -112,18 +112,18 @@ def test_any_change_is_visible_to_the_next_request(
                         break
                 world.clock.advance_to(NOW + MINUTE)
                 world.server.wake()
-            told = [await wire.answer()]
+            responses = [await wire.answer()]
             for _ in range(4):
-                if told[-1].headers.get("Connection") == "close":
+                if responses[-1].headers.get("Connection") == "close":
                     wire = await world.connect()
                 wire.send(data)
-                told.append(await wire.answer())
+                responses.append(await wire.answer())
             counted = world.endpoint.counters.responses
             seen = world.endpoint.take_last_seen()
-            return told, counted, world.gateway.enabled, seen
+            return responses, counted, world.gateway.enabled, seen
 
     async def story() -> None:
-        assert await tell(anew=False) == await tell(anew=True)
+        assert await exchange(is_cached=True) == await exchange(is_cached=False)
 
     play(story)
 

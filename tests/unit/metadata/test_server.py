@@ -245,7 +245,7 @@ def test_100_continue_is_sent_only_for_an_acceptable_request(play: Play) -> None
             # In its turn: not before the answer to what came ahead of it.
             wire.send(POST + raw("POST", f"{PATH}?{NEWEST}", *lines))
             assert (await wire.answer()).status == 200
-            assert await wire.line() == b"HTTP/1.1 100 Continue\r\n\r\n"
+            assert await wire.head() == b"HTTP/1.1 100 Continue\r\n\r\n"
             wire.send(body)
             assert (await wire.answer()).status == 200
             for target, header, status in [
@@ -401,7 +401,7 @@ def test_each_vm_can_have_a_separate_listener(play: Play) -> None:
             wire.send(GET)
             assert (await wire.answer()).json == EMPTY
             assert world.gateway.enabled == ["alone"]
-            # The same wish again touches nothing; another listener comes beside it.
+            # The same request again changes nothing; another listener is added.
             wishes = {"alone": any_port, "w0": any_port}
             assert await server.set_guest_listeners(wishes) == {}
             assert server.addresses()["alone"] == ports["alone"]

@@ -119,7 +119,7 @@ def test_waiter_that_leaves_frees_its_slot_at_once() -> None:
 
 
 def test_total_number_of_waiters_is_limited() -> None:
-    waits = Waits(longest_seconds=60, most=2)
+    waits = Waits(longest_seconds=60, waiters_max=2)
     entered(waits, wait_of("w0"))
     entered(waits, wait_of("w1"))
     assert enter(waits, wait_of("alone", "alone")) is None

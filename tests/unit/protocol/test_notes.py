@@ -1,4 +1,4 @@
-"""The notes of operations: which of them mean that the work is only planned anew."""
+"""The notes of operations: which of them mean that the work is only planned again."""
 
 from __future__ import annotations
 

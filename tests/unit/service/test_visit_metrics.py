@@ -30,11 +30,11 @@ class Watched:
     def read(self) -> dict[str, object]:
         """Return the metrics, which are those of a service that starts now."""
         found = values(self.metrics.readings())
-        anew = OpenVisits(self.world.clock)
-        self.world.read(anew.load)
+        fresh = OpenVisits(self.world.clock)
+        self.world.read(fresh.load)
         gauges = ("visits", "visits_late", "visits_failed_age_seconds")
-        told = values(anew.readings())
-        assert {name: told[name] for name in gauges} == {
+        expected = values(fresh.readings())
+        assert {name: expected[name] for name in gauges} == {
             name: found[name] for name in gauges
         }
         return found

@@ -22,9 +22,9 @@ ZERO = Path("/dev/zero")
 def test_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345")
-    assert read_file(file, most=5) == b"12345"
+    assert read_file(file, bytes_max=5) == b"12345"
     with pytest.raises(UnreadError, match="it has more than 4 bytes"):
-        read_file(file, most=4)
+        read_file(file, bytes_max=4)
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,21 @@ def test_pipe_is_read_only_for_commands(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"piped",))
     writer.start()
-    assert read_file(pipe, most=5) == b"piped"
+    assert read_file(pipe, bytes_max=5) == b"piped"
     writer.join()
     with pytest.raises(UnreadError, match="it is a FIFO, and must be a regular file"):
-        read_file(pipe, most=5, pipes=False)
+        read_file(pipe, bytes_max=5, pipes=False)
 
 
 def test_null_device_is_read_as_an_empty_file() -> None:
-    assert read_file(Path(os.devnull), most=0) == b""
+    assert read_file(Path(os.devnull), bytes_max=0) == b""
 
 
 def test_missing_files_and_directories_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         opened(str(tmp_path / "nothing"))
     with pytest.raises(UnreadError, match="it is a directory"):
-        read_file(tmp_path, most=1)
+        read_file(tmp_path, bytes_max=1)
 
 
 READERS: dict[str, Callable[[], object]] = {

@@ -47,7 +47,7 @@ def see(
 
 
 def test_full_journal_drops_and_counts_the_oldest_requests() -> None:
-    journal = Journal(most=3)
+    journal = Journal(requests_max=3)
     for _ in range(5):
         see(journal)
     assert [seen.number for seen in journal] == [3, 4, 5]
@@ -75,7 +75,7 @@ def test_journal_filters_can_be_combined() -> None:
 
 
 def test_repeated_request_is_recorded_like_any_other() -> None:
-    journal = Journal(most=4)
+    journal = Journal(requests_max=4)
     first = see(journal, at=5 * SECOND)
     note = journal.repeating(Repeated(first, now=6 * SECOND, monotonic=100.0))
     note(100.5)
@@ -99,7 +99,7 @@ def test_repeated_request_is_recorded_like_any_other() -> None:
 
 
 def test_latest_request_of_a_vm_is_available_after_eviction() -> None:
-    journal = Journal(most=2)
+    journal = Journal(requests_max=2)
     assert journal.latest("web_0") is None
     first = see(journal)
     assert journal.latest("web_0") == first
@@ -173,7 +173,7 @@ def test_entry_is_shown_as_a_line_and_an_object() -> None:
 
 
 def test_evidence_is_kept_after_its_requests_are_dropped() -> None:
-    journal = Journal(most=2)
+    journal = Journal(requests_max=2)
     bad = see(journal, found=HEADER, at=1)
     good = see(journal, request=post(approval(EVENT_ID)), at=2)
     see(journal, request=post(approval(EVENT_ID)), genuine=0, at=3)
@@ -191,7 +191,7 @@ def test_evidence_is_kept_after_its_requests_are_dropped() -> None:
 
 
 def test_first_and_latest_evidence_is_kept() -> None:
-    evidence = Evidence(most=2)
+    evidence = Evidence(requests_max=2)
     journal = Journal()
     for at, vm in enumerate(["web_0", "web_0", "web_0", "web_1", "web_0"]):
         evidence.add(see(journal, vm, at=at), [vm])

@@ -331,13 +331,13 @@ async def test_time_can_be_advanced_on_the_system_clock() -> None:
     replay = Replay(played, clock=clock)
     replay.add("vm_0")
     assert not replay.has_begun
-    replay.leap(10 * SECOND)
+    replay.jump(10 * SECOND)
     assert replay.has_begun
     [event] = replay.events.live
     assert event.not_before == NOW + 890 * SECOND
     assert replay.next_at == NOW + 50 * SECOND
     # The next moment comes nearer, and NotBefore with it.
-    replay.leap(30 * SECOND)
+    replay.jump(30 * SECOND)
     [event] = replay.events.live
     assert event.not_before == NOW + 860 * SECOND
     replay.pause()
@@ -347,10 +347,10 @@ async def test_time_can_be_advanced_on_the_system_clock() -> None:
     replay.resume()
     [event] = replay.events.live
     assert event.not_before == NOW + 960 * SECOND
-    replay.leap(20 * SECOND)
+    replay.jump(20 * SECOND)
     assert replay.events.live == []
     assert replay.next_at == NOW + 110 * SECOND
-    replay.leap(DAY)
+    replay.jump(DAY)
     assert (replay.is_over, replay.next_at) == (True, None)
 
 

@@ -38,7 +38,7 @@ def test_journal_of_agent_has_its_tasks_notes_and_orders(tmp_path: Path) -> None
     database.close()
     path.chmod(0o600)
     limits = Limits(history_rows=10, history_age=DAY, queue_rows=3)
-    journal = SqliteJournal(path, teller=tell, limits=limits)
+    journal = SqliteJournal(path, create_notifications=tell, limits=limits)
     try:
         memory = journal.load()
         assert memory.name == "web_1"

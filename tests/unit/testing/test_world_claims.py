@@ -33,7 +33,7 @@ def test_old_approvals_are_kept_as_evidence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "forewarn.sim.sim_server.Journal", lambda: Journal(most=SEEN_MAX // 100)
+        "forewarn.sim.sim_server.Journal", lambda: Journal(requests_max=SEEN_MAX // 100)
     )
     with ScheduledEvents(vms=1) as world:
         vm = world.vm("web_0")

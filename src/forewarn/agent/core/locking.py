@@ -37,7 +37,7 @@ from forewarn.agent.core.table import LockInput
 from forewarn.instants import MINUTE, SECOND, Micros, describe_duration
 
 RETRY_FIRST: Micros = SECOND
-RETRY_MOST: Micros = 30 * SECOND
+RETRY_MAX: Micros = 30 * SECOND
 """Maximum pause between attempts to take the lock; it doubles from RETRY_FIRST. A
 thousand waiting VMs send 33 requests per second."""
 
@@ -45,7 +45,7 @@ RETRY_SHARE = 10
 """Divisor of the time until the deadline: a pause is at most this part of it, so that
 several requests remain."""
 
-RELEASE_RETRY_MOST: Micros = MINUTE
+RELEASE_RETRY_MAX: Micros = MINUTE
 """Maximum pause between attempts to release the lock. They are repeated without limit,
 since other VMs wait."""
 
@@ -381,9 +381,9 @@ def _pause(
     """Return the pause after a failed request."""
     if not lock.tries:
         return 0
-    most = RETRY_MOST if needing else RELEASE_RETRY_MOST
+    pause_max = RETRY_MAX if needing else RELEASE_RETRY_MAX
     if lock.state in {LockState.HELD, LockState.PAUSING} and terms.ttl:
-        most = min(most, terms.ttl // (RENEWALS * RETRY_SHARE))
+        pause_max = min(pause_max, terms.ttl // (RENEWALS * RETRY_SHARE))
     ends = [
         end
         for task in needing
@@ -392,9 +392,9 @@ def _pause(
         and end > now
     ]
     if ends:
-        most = min(most, (min(ends) - now) // RETRY_SHARE)
-    doubled = RETRY_FIRST << min(lock.tries - 1, RELEASE_RETRY_MOST.bit_length())
-    pause = max(min(doubled, most), RETRY_FIRST)
+        pause_max = min(pause_max, (min(ends) - now) // RETRY_SHARE)
+    doubled = RETRY_FIRST << min(lock.tries - 1, RELEASE_RETRY_MAX.bit_length())
+    pause = max(min(doubled, pause_max), RETRY_FIRST)
     chance = zlib.crc32(f"{lock.holder}.{lock.number}".encode("utf-8", "replace"))
     return pause - pause * (chance % 256) // (256 * SPREAD)
 

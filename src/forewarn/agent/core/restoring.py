@@ -26,7 +26,7 @@ from forewarn.agent.core.policy import GoneAfter, Policy
 from forewarn.instants import MINUTE, SECOND, Micros
 
 RETRY_FIRST: Micros = SECOND
-RETRY_MOST: Micros = 5 * MINUTE
+RETRY_MAX: Micros = 5 * MINUTE
 """Maximum pause before a failed recovery is retried; it doubles from RETRY_FIRST."""
 
 
@@ -120,5 +120,5 @@ def due(last: Step | None, now: Micros) -> Micros:
     # If the clock was set back, the pause must not become longer.
     if last is None or last.state is StepState.LOST or last.ended > now:
         return 0
-    pause = RETRY_FIRST << min(last.attempt - 1, RETRY_MOST.bit_length())
-    return last.ended + min(pause, RETRY_MOST)
+    pause = RETRY_FIRST << min(last.attempt - 1, RETRY_MAX.bit_length())
+    return last.ended + min(pause, RETRY_MAX)

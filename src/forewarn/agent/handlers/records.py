@@ -232,12 +232,12 @@ def text_in(path: str) -> str:
         return ""
 
 
-def _bytes(path: str, most: int) -> bytes:
+def _bytes(path: str, bytes_max: int) -> bytes:
     """Return the content of a file, or the end of a long one."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - most))
-            return file.read(most)
+            file.seek(max(0, size - bytes_max))
+            return file.read(bytes_max)
     except OSError:
         return b""

@@ -15,7 +15,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
 
 PAUSE_FIRST_SECONDS = 0.25
-PAUSE_MOST_SECONDS = 5.0
+PAUSE_SECONDS_MAX = 5.0
 """Pauses before the next attempt while the target is unavailable."""
 
 LOOK_SECONDS_MAX = 2.0
@@ -207,8 +207,8 @@ def context_for(seconds: float, clock: Clock) -> RunContext:
     return RunContext(stop_at=end, kill_at=end, clock=clock)
 
 
-def doubling(first: float, most: float) -> Iterator[float]:
-    """Yield pauses in seconds without end, each twice the last one, up to `most`."""
+def doubling(first: float, pause_max: float) -> Iterator[float]:
+    """Yield pauses in seconds without end, each twice the last one, up to `pause_max`."""
     while True:
         yield first
-        first = min(2 * first, most)
+        first = min(2 * first, pause_max)

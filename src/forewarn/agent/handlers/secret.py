@@ -27,18 +27,18 @@ def read_secret(
     file: str,
     *,
     parts: Callable[[str], Sequence[str]] = lambda secret: (secret,),
-    most: int = SECRET_BYTES_MAX,
+    bytes_max: int = SECRET_BYTES_MAX,
 ) -> str:
     """Return the first line of a file; raises SecretError.
 
-    `parts` returns the parts to mask: for a user and a password, the password. `most`
+    `parts` returns the parts to mask: for a user and a password, the password. `bytes_max`
     is the maximum length of the line, in bytes.
     """
     try:
-        data = files.begin_of(file, most + 1)
+        data = files.begin_of(file, bytes_max + 1)
         line, end, _ = data.partition(b"\n")
-        if not end and len(data) > most:
-            why = f"its first line has more than {most} bytes"
+        if not end and len(data) > bytes_max:
+            why = f"its first line has more than {bytes_max} bytes"
             raise files.UnreadError(errno.EFBIG, why, file)
         secret = line.decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -50,9 +50,9 @@ def read_secret(
     return secret
 
 
-def read_token(file: str, *, most: int = SECRET_BYTES_MAX) -> str:
+def read_token(file: str, *, bytes_max: int = SECRET_BYTES_MAX) -> str:
     """Return a secret that is sent unchanged in a header; raises SecretError."""
-    token = read_secret(file, most=most)
+    token = read_secret(file, bytes_max=bytes_max)
     if not (token.isascii() and token.isprintable()):
         raise SecretError(f"the token in {file} must be printable ASCII")
     return token

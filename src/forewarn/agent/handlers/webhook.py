@@ -16,7 +16,7 @@ from forewarn.agent.handlers.port import Forgetful, Ground, Job, Result, faults_
 from forewarn.agent.handlers.posting import Post, Template, faults, unreached
 from forewarn.agent.handlers.run_context import (
     PAUSE_FIRST_SECONDS,
-    PAUSE_MOST_SECONDS,
+    PAUSE_SECONDS_MAX,
     DeliveryError,
     HandlerError,
     RunContext,
@@ -93,7 +93,7 @@ class WebhookWorker(Forgetful):
             names, detail = _named(self._pods, context)
             values["pods"] = ", ".join(names or ())
             usual = usual_body(job, pods=names)
-        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX)
         last = "no time was left for a request"
         while (seconds := context.remaining()) > LAST_SECONDS:
             try:

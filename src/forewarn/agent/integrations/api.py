@@ -20,7 +20,7 @@ from forewarn.agent.foreign import members, told
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import (
     PAUSE_FIRST_SECONDS,
-    PAUSE_MOST_SECONDS,
+    PAUSE_SECONDS_MAX,
     HandlerError,
     RunContext,
     doubling,
@@ -154,7 +154,7 @@ class Api:
 
     def answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         """Return a response with its JSON; raises HandlerError."""
-        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX)
         while True:
             seconds = min(context.remaining(), ask.seconds)
             if seconds <= 0:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import (
     PAUSE_FIRST_SECONDS,
-    PAUSE_MOST_SECONDS,
+    PAUSE_SECONDS_MAX,
     HandlerError,
     RunContext,
     doubling,
@@ -156,7 +156,7 @@ class Commands:
         """
         if not self.find(command[0]):
             raise HandlerError(f"there is no program {command[0]}")
-        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX)
         with context.doing(doing):
             while True:
                 try:

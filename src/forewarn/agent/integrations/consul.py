@@ -41,7 +41,7 @@ from forewarn.settings.forms import Option
 URL = "http://127.0.0.1:8500"
 """Consul's default address of its local agent."""
 
-WAIT_MOST: Micros = HOUR
+WAIT_MAX: Micros = HOUR
 """Maximum wait for clients: they cache addresses for seconds or minutes."""
 
 NODE_CHECK = "_node_maintenance"
@@ -201,7 +201,7 @@ KIND = HandlerKind(
         ),
         "wait": Option(
             form=Forms.DURATION,
-            most=WAIT_MOST,
+            most=WAIT_MAX,
             text="How long to wait afterwards for clients that still cache the address. "
             "Default: `0s`.",
         ),

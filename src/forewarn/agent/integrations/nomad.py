@@ -84,7 +84,7 @@ class Node:
         return str(members(self.last.get("Meta")).get(MARK, ""))
 
     @property
-    def was(self) -> str:
+    def previous_eligibility(self) -> str:
         """Return the eligibility of the node before the drain."""
         return str(members(self.last.get("Meta")).get(WAS, "")) or ELIGIBLE
 
@@ -119,7 +119,7 @@ class NomadWorker(Integration):
         why = (job.notice.event_type if job.notice is not None else "") or "event"
         meta = {
             MARK: recorded if is_mine else job.run_id,
-            WAS: node.was if is_mine else node.eligibility,
+            WAS: node.previous_eligibility if is_mine else node.eligibility,
             "message": f"{why}, by forewarn's handler {self._name}",
         }
         # Record the drain before it starts, so that it is undone after a crash.
@@ -136,15 +136,15 @@ class NomadWorker(Integration):
             return Result(detail="this handler drained nothing")
         node = self._node(self._node_id(context), context)
         # If the journal is lost, the memo may be lost too: then any mark of a handler counts.
-        stays = f"node {node.name} stays {node.was}, as before"
+        stays = f"node {node.name} stays {node.previous_eligibility}, as before"
         if not node.mark or recorded not in {"", node.mark} or node.is_cancelled:
             sentence = (
                 f"the last drain of node {node.name} has another owner, or was ended"
             )
-        elif node.is_draining or node.was == ELIGIBLE:
+        elif node.is_draining or node.previous_eligibility == ELIGIBLE:
             self._end_drain(node, context)
             sentence = f"ended the drain; {stays}"
-            if node.was == ELIGIBLE:
+            if node.previous_eligibility == ELIGIBLE:
                 sentence = f"node {node.name} is eligible again"
         else:
             sentence = stays
@@ -189,7 +189,7 @@ class NomadWorker(Integration):
 
     def _end_drain(self, node: Node, context: RunContext) -> None:
         """End a drain, restore the eligibility, and wait until both are visible."""
-        restores = node.was == ELIGIBLE
+        restores = node.previous_eligibility == ELIGIBLE
         body = {"NodeID": node.node_id, "DrainSpec": None, "MarkEligible": restores}
         path = f"/v1/node/{node.node_id}/drain"
         while True:

@@ -19,6 +19,7 @@ import stat
 from forewarn.agent.journal.file import File, has_content
 from forewarn.agent.journal.lock import AgentLock, had_journal
 from forewarn.agent.journal.port import (
+    CreateNotifications,
     Journal,
     JournalDamagedError,
     JournalError,
@@ -26,8 +27,7 @@ from forewarn.agent.journal.port import (
     Limits,
     MemoryJournal,
     Place,
-    Teller,
-    tell_nobody,
+    create_none,
 )
 from forewarn.agent.journal.schema import APPLICATION_ID
 from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
@@ -80,7 +80,7 @@ def open_journal(
     path: Place,
     *,
     boot: str = "",
-    teller: Teller = tell_nobody,
+    create_notifications: CreateNotifications = create_none,
     limits: Limits | None = None,
 ) -> Opened:
     """Return the journal of a file, locked for this process.
@@ -98,10 +98,20 @@ def open_journal(
             message = "the journal %s is empty or missing, so its content is lost"
             logger.error(message, whole)
         try:
-            journal = _loaded(whole, boot=boot, teller=teller, limits=limits)
+            journal = _loaded(
+                whole,
+                boot=boot,
+                create_notifications=create_notifications,
+                limits=limits,
+            )
         except JournalDamagedError as error:
             _make_room(whole, error, had_journal=lock.had_journal)
-            journal = _loaded(whole, boot=boot, teller=teller, limits=limits)
+            journal = _loaded(
+                whole,
+                boot=boot,
+                create_notifications=create_notifications,
+                limits=limits,
+            )
     except JournalRefusedError:
         if lock is not None:
             lock.release()
@@ -109,7 +119,9 @@ def open_journal(
     except JournalError as error:
         message = f"{error}; the agent continues without a journal ({error.hint})"
         logger.error(message)  # noqa: TRY400 - whose fault it is needs no traceback
-        journal = MemoryJournal(teller=teller, limits=limits)
+        journal = MemoryJournal(
+            create_notifications=create_notifications, limits=limits
+        )
         return Opened(journal=journal, lock=lock, fault=error.message)
     lock.note_journal()
     before = journal.boot_before
@@ -136,9 +148,15 @@ def can_be_opened(path: Place, opened: Opened) -> bool:
 
 
 def _loaded(
-    path: str, *, boot: str, teller: Teller, limits: Limits | None
+    path: str,
+    *,
+    boot: str,
+    create_notifications: CreateNotifications,
+    limits: Limits | None,
 ) -> SqliteJournal:
-    journal = SqliteJournal(path, boot=boot, teller=teller, limits=limits)
+    journal = SqliteJournal(
+        path, boot=boot, create_notifications=create_notifications, limits=limits
+    )
     try:
         journal.load()
     except BaseException:

@@ -1,4 +1,4 @@
-"""The journal port, a memory that is durable when `save` has returned; and a substitute.
+"""The journal port: durable storage for the agent's memory, and an in-memory substitute.
 
 Every implementation keeps these promises, which one contract suite tests:
 
@@ -14,7 +14,7 @@ Every implementation keeps these promises, which one contract suite tests:
 * Only the main loop's thread calls `load`, `save` and `take_orders`. Any thread may
   call the other methods.
 
-Nothing above this port may know of files or SQL.
+Code above this port does not depend on files or SQL.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ class Queued:
     body: str
 
 
-Teller = Callable[[Note, Memory], Sequence[Outgoing]]
+CreateNotifications = Callable[[Note, Memory], Sequence[Outgoing]]
 """Creates the notifications of a note, within the same transaction."""
 
 
-def tell_nobody(_note: Note, _memory: Memory) -> Sequence[Outgoing]:
+def create_none(_note: Note, _memory: Memory) -> Sequence[Outgoing]:
     """Create no notification."""
     return ()
 
@@ -167,10 +167,13 @@ class MemoryJournal:
     """A journal without a file: for dry runs, tests, and full disks."""
 
     def __init__(
-        self, *, teller: Teller = tell_nobody, limits: Limits | None = None
+        self,
+        *,
+        create_notifications: CreateNotifications = create_none,
+        limits: Limits | None = None,
     ) -> None:
         """Start with an empty journal."""
-        self._teller = teller
+        self._create_notifications = create_notifications
         self._limits = limits or Limits()
         self._lock = threading.Lock()
         self._memory = Memory(lost_journal=True, journal=new_name())
@@ -193,7 +196,7 @@ class MemoryJournal:
                 oldest = note.at - self._limits.history_age
                 while self._history and self._history[0].at < oldest:
                     self._history.popleft()
-                for outgoing in self._teller(note, memory):
+                for outgoing in self._create_notifications(note, memory):
                     self._put(note, outgoing)
 
     def order(self, event_id: str) -> None:

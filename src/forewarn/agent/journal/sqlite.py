@@ -29,6 +29,7 @@ from forewarn.agent.journal.file import (
 from forewarn.agent.journal.port import (
     PAGE_ROWS,
     PURGE_ROWS,
+    CreateNotifications,
     JournalDamagedError,
     JournalError,
     JournalRefusedError,
@@ -36,9 +37,8 @@ from forewarn.agent.journal.port import (
     Outgoing,
     Place,
     Queued,
-    Teller,
+    create_none,
     new_name,
-    tell_nobody,
 )
 from forewarn.instants import Micros
 
@@ -59,7 +59,7 @@ class SqliteJournal:
         path: Place,
         *,
         boot: str = "",
-        teller: Teller = tell_nobody,
+        create_notifications: CreateNotifications = create_none,
         limits: Limits | None = None,
     ) -> None:
         """Open or create the file; raises JournalError. `boot` is the ID of the VM's
@@ -71,7 +71,7 @@ class SqliteJournal:
         self._boot = boot
         self._name = new_name()
         """The name of the journal, if it is new."""
-        self._teller = teller
+        self._create_notifications = create_notifications
         self._limits = limits or Limits()
         self._file = File(path, may_make=True)
         self._side: File | None = None
@@ -196,7 +196,9 @@ class SqliteJournal:
         if is_same and self._last_order == self._last_done:
             return
         outgoing = [
-            (note.at, each) for note in notes for each in self._teller(note, memory)
+            (note.at, each)
+            for note in notes
+            for each in self._create_notifications(note, memory)
         ]
         with self._file.transaction():
             for event_id in gone:

@@ -33,11 +33,11 @@ BATCH_ROWS = 20
 """Notifications read from the journal at once."""
 
 PAUSE_FIRST_SECONDS = 1.0
-PAUSE_MOST_SECONDS = 60.0
+PAUSE_SECONDS_MAX = 60.0
 """Maximum pause after a failure; it doubles from PAUSE_FIRST_SECONDS. The number of
 attempts has no limit."""
 
-WAIT_MOST_SECONDS = 900.0
+WAIT_SECONDS_MAX = 900.0
 """Maximum pause that a receiver can ask for."""
 
 HELD_TRIES = 10
@@ -65,7 +65,7 @@ class Notifier:
         """For each receiver, the last notification that it refused, and how often."""
 
     def make(self, note: Note, memory: Memory) -> Sequence[Outgoing]:
-        """Return the notifications of a note: the journal's `Teller`."""
+        """Return the notifications of a note: the journal's `CreateNotifications`."""
         wanting = [
             name
             for name, (_, kinds) in self._sinks.items()
@@ -142,7 +142,7 @@ class Notifier:
     # In the thread of a receiver
 
     def _deliver(self, name: str, journal: Journal) -> None:
-        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX)
         while not self._stopping.is_set():
             with self._lock:
                 self._is_rung.discard(name)
@@ -156,9 +156,9 @@ class Notifier:
                 logger.warning("notifications wait: %s", error)
                 queued, fault = (), error.message
             if fault:
-                self._stopping.wait(max(next(pauses), min(wait, WAIT_MOST_SECONDS)))
+                self._stopping.wait(max(next(pauses), min(wait, WAIT_SECONDS_MAX)))
                 continue
-            pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+            pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX)
             with self._lock:
                 if not queued and name not in self._is_rung:
                     del self._threads[name]

@@ -17,7 +17,7 @@ from forewarn.settings.forms import Option
 TIMEOUT: Micros = 10 * SECOND
 """Default timeout for one notification."""
 
-TIMEOUT_MOST: Micros = 5 * MINUTE
+TIMEOUT_MAX: Micros = 5 * MINUTE
 
 CHECK_SECONDS = 5.0
 """Timeout for checking one receiver in `agent check`."""
@@ -28,7 +28,7 @@ def timeout_key(usual: Micros = TIMEOUT) -> Option:
     return Option(
         form=Forms.DURATION,
         least=SECOND // 10,
-        most=TIMEOUT_MOST,
+        most=TIMEOUT_MAX,
         text="Timeout for one notification, including the name lookup. Default: "
         f"`{format_duration(usual)}`.",
     )

@@ -129,12 +129,12 @@ def names(notice: Notice) -> str:
     return listed(notice.resources, NAMES_SHOWN)
 
 
-def cut_bytes(text: str, most: int) -> bytes:
+def cut_bytes(text: str, bytes_max: int) -> bytes:
     """Return a string in UTF-8, cut to a maximum size between characters."""
     data = text.encode("utf-8", "replace")
-    if len(data) <= most:
+    if len(data) <= bytes_max:
         return data
-    return data[:most].decode("utf-8", "ignore").encode()
+    return data[:bytes_max].decode("utf-8", "ignore").encode()
 
 
 def _event(notification: Notification) -> str:

@@ -37,7 +37,7 @@ PORTS = (80, 8080)
 """Possible ports of the endpoint at an address from DHCP."""
 
 SEEK_AGAIN: Micros = MINUTE
-SEEK_AGAIN_MOST: Micros = 15 * MINUTE
+SEEK_AGAIN_MAX: Micros = 15 * MINUTE
 """Maximum pause between two searches; it doubles from SEEK_AGAIN."""
 
 Leases = Sequence[tuple[str, str]]
@@ -171,7 +171,7 @@ class Discovery:
         if self._clock.monotonic() < self._due:
             return False
         self._due = self._clock.monotonic() + self._pause / SECOND
-        self._pause = min(2 * self._pause, SEEK_AGAIN_MOST)
+        self._pause = min(2 * self._pause, SEEK_AGAIN_MAX)
         self._thread = threading.Thread(target=self._run, name="dhcp", daemon=True)
         try:
             self._thread.start()

@@ -132,8 +132,9 @@ SIMULATE = Command(
         Option(
             name="--start-after",
             metavar="DURATION",
-            help="Time that a scenario then waits before its first step, such as 10s, in "
-            "real time at any speed. Also valid with --replay.",
+            help="Delay between the first request of a VM, or the end of --wait, and the "
+            "first step of a scenario, such as 10s, in real time at any speed. Also valid "
+            "with --replay.",
         ),
         Option(
             name="--timeout",

@@ -4,10 +4,10 @@
 import { learn } from "./time.js";
 import { parse } from "./text.js";
 
-/** An answer that takes longer counts as missing. */
+/** A response that takes longer counts as missing. */
 const ANSWER_MS = 15_000;
-/** Pauses before an order is sent again with the same key, in ms; the last is repeated. */
-const AGAIN_MS = [1000, 2000, 4000, 8000];
+/** Delays before a request is retried with the same key, in ms; the last is repeated. */
+const RETRY_DELAYS_MS = [1000, 2000, 4000, 8000];
 
 /** The service has refused: its sentence and its hint. */
 export class Refused extends Error {
@@ -24,12 +24,12 @@ export class Refused extends Error {
   }
 }
 
-/** There was no answer, so nobody knows whether the request arrived. */
+/** No response: it is unknown whether the request arrived. */
 export class NoAnswer extends Error {}
 
 /**
- * Whether it is known that a request has changed nothing: the service has refused it, and did not
- * fail itself.
+ * Whether it is known that a request has changed nothing: the service refused it
+ * without an internal error.
  * @param {unknown} error
  */
 export const isRefusal = (error) =>
@@ -190,7 +190,7 @@ export async function order(path, body, key, signal, onNoAnswer) {
         (error instanceof Refused && [429, 502, 504].includes(error.status));
       if (!isOpen || signal.aborted) throw error;
       onNoAnswer(tries + 1);
-      const pause = AGAIN_MS[Math.min(tries, AGAIN_MS.length - 1)] ?? 1000;
+      const pause = RETRY_DELAYS_MS[Math.min(tries, RETRY_DELAYS_MS.length - 1)] ?? 1000;
       await new Promise((resolve) => {
         setTimeout(resolve, pause);
         signal.addEventListener("abort", resolve, { once: true });

@@ -9,21 +9,21 @@ import { BASE } from "./pages.js";
 import { marked } from "./parts.js";
 import { tellSession } from "./stream.js";
 
-/** Where `forewarn console` leads; the link is after #, which the server never sees. */
+/** The page that `forewarn console` opens; the link is after #, which the server never sees. */
 const LOGIN = `${BASE}login`;
 
-/** The hint of the service is for programs. */
+/** Shown instead of the service's hint, which is written for API clients. */
 const UNKNOWN =
-  "The service does not know this token: it is mistyped, revoked, or its time is over. " +
-  "`forewarn token create` makes another.";
+  "The service does not know this token: it is mistyped, revoked or expired. " +
+  "Create another with `forewarn token create`.";
 
 let error = "";
 let isBusy = false;
 /** @type {() => void} */
-let whenIn = () => {};
+let afterLogin = () => {};
 
 /** @param {() => void} call Called after somebody has logged in. */
-export const onLogin = (call) => (whenIn = call);
+export const onLogin = (call) => (afterLogin = call);
 
 /** @param {object} body */
 async function send(body) {
@@ -33,7 +33,7 @@ async function send(body) {
   try {
     await post("/v1/session", body);
     tellSession();
-    whenIn();
+    afterLogin();
   } catch (failure) {
     error =
       failure instanceof NoAnswer

@@ -59,7 +59,7 @@ export const approve = (ids, tenant, vms) => ask(approval(ids, tenant, vms));
  * @param {string[]} ids
  * @param {string} tenant
  * @param {number} vms
- * @param {boolean} [more] Whether there are events beside these.
+ * @param {boolean} [more] Whether there are events besides these.
  * @param {any[]} [preparing] Scopes whose agents have not approved.
  */
 const approval = (ids, tenant, vms, more = false, preparing = []) => ({

@@ -182,7 +182,7 @@ function hear(link) {
   changed();
 }
 
-/** Give all objects to the other tabs; not while they are sent anew, since then some are over. */
+/** Give all objects to the other tabs; not while the service sends them again: some may be old. */
 function share() {
   if (given()) channel.postMessage({ kind: "all", topics: given(), link: state.link, id: lastId });
 }

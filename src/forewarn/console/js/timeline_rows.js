@@ -28,7 +28,7 @@ export const FORMS = {
  * @property {"cluster" | "rack" | "fold" | "host"} kind
  * @property {number} level
  * @property {string} name
- * @property {{text: string, form: string}[]} words What is said beside the name.
+ * @property {{text: string, form: string}[]} words The text next to the name.
  * @property {string} [more] A second line.
  * @property {Bar[][]} lanes
  * @property {boolean} [isOpen] Undefined: it has nothing to open.

@@ -37,10 +37,10 @@ operation has been held. Wake-ups usually find held operations, and this timer i
 for missed wake-ups. With a thousand held operations, the checks must not occupy the
 service."""
 
-LOOK_AGAIN_AT_MOST: Micros = HOUR
+LOOK_AGAIN_MAX: Micros = HOUR
 """Maximum time to the next check of a held operation, before the division by `speed`."""
 
-LOOK_AGAIN_AT_LEAST: Micros = 100 * MILLISECOND
+LOOK_AGAIN_MIN: Micros = 100 * MILLISECOND
 """Minimum time to the next check for any `speed`: checks must leave time for other work."""
 
 
@@ -148,15 +148,15 @@ def next_look(work: Work, operation: Operation, *, opens: Micros = 0) -> Micros:
     """
     sped_up = work.policy.sped_up
     held = (work.now - operation.not_before) // LOOK_AGAIN_PART
-    asleep = min(max(sped_up(LOOK_AGAIN_AFTER), held), sped_up(LOOK_AGAIN_AT_MOST))
-    wake_at = opens or work.now + max(asleep, LOOK_AGAIN_AT_LEAST)
+    asleep = min(max(sped_up(LOOK_AGAIN_AFTER), held), sped_up(LOOK_AGAIN_MAX))
+    wake_at = opens or work.now + max(asleep, LOOK_AGAIN_MIN)
     ends = hold_ends(operation, work.policy)
     return min(wake_at, ends) if operation.routine and work.now < ends else wake_at
 
 
 def look_again_at_most(policy: Policy) -> Micros:
     """Return the maximum time to the next check of a held operation."""
-    return max(policy.sped_up(LOOK_AGAIN_AT_MOST), LOOK_AGAIN_AT_LEAST)
+    return max(policy.sped_up(LOOK_AGAIN_MAX), LOOK_AGAIN_MIN)
 
 
 def _note_held(

@@ -68,11 +68,12 @@ def _inherit(work: Work, view: View, old: View) -> None:
     """Prepare a view for a VM that comes from another view.
 
     If the old view was enabled, the new one is enabled (7.2). Its epoch and incarnation are
-    such that the VM sees neither a lower number nor one number with two contents (2.10).
+    raised so that the VM never sees a lower incarnation, or the same incarnation with
+    different content (2.10).
     """
     if not old.is_enabled:
         if not view.is_enabled and old.epoch > view.epoch:
-            work.tell_view(work.tx.replace(view, replace(view, epoch=old.epoch)))
+            work.publish_view(work.tx.replace(view, replace(view, epoch=old.epoch)))
         return
     if not view.is_enabled:
         for each in list(every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)):
@@ -81,13 +82,13 @@ def _inherit(work: Work, view: View, old: View) -> None:
     elif old.shows_events and not view.shows_events:
         # A delay must not hide events that the VM has seen.
         view = work.tx.replace(view, end_delays(view, until=END_OF_TIME))
-        work.tell_view(view)
+        work.publish_view(view)
         work.render(view)
     view = need(work.tx, View, view.view_id)
     least = old.incarnation + (old.digest != view.digest)
     if view.incarnation < least:
         raised = work.tx.replace(view, replace(view, incarnation=least))
-        work.tell_view(raised)
+        work.publish_view(raised)
 
 
 def drop_empty_views(work: Work, scope: str) -> None:
@@ -108,7 +109,7 @@ def _new_view(work: Work, wanted: View) -> View:
     view = work.tx.add(wanted)
     if are_enabled:
         return enable_view(work, view)
-    work.tell_view(view)
+    work.publish_view(view)
     return view
 
 
@@ -131,5 +132,5 @@ def enable_view(work: Work, view: View, *, like: View | None = None) -> View:
         epoch = max(stepped.epoch, like.epoch)
         stepped = replace(stepped, epoch=epoch, last_seen=like.last_seen)
     enabled = work.tx.replace(view, replace(stepped, digest=documents.digest(())))
-    work.tell_view(enabled)
+    work.publish_view(enabled)
     return work.render(enabled)

@@ -3,7 +3,7 @@
 Order of effects, and the state after a crash:
 
 1. A host that may be announced gets a visit. Its step `needed` runs before any notice;
-   meanwhile, the host holds its slot. Then the host gets its turn again.
+   meanwhile, the host holds its slot. Then the rollout considers the host again.
 2. The operation is announced and starts as without a visit. Its start makes Started
    durable and calls no driver: the visit cordons the host and runs `enter` first.
 3. The operation affects the VMs. `work` begins when its impact has ended and, if the VMs
@@ -130,6 +130,7 @@ def _create(work: Work, request: Request, operation: Operation) -> Operation:
         steps=request.steps,
         created=work.now,
         since=work.now,
+        # Without a step `needed`, every host needs the work.
         is_needed=all(step.kind is not StepKind.NEEDED for step in request.steps),
     )
     work.tx.add(visit)
@@ -153,7 +154,10 @@ def _leave_slot(work: Work, visit: Visit) -> Visit:
 
 
 def is_needed(work: Work, visit: Visit) -> None:
-    """Give a host that needs the work its turn again: much may have changed."""
+    """Let the rollout consider a host that needs the work again.
+
+    Much may have changed since it was chosen.
+    """
     work.save_visit(visit, changed(visit, is_needed=True))
     _leave_slot(work, _current(work, visit))
     operation = work.operation(visit.operation)

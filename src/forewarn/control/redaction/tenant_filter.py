@@ -125,7 +125,7 @@ class TenantFilter:
         return vm is not None and vm.tenant == self.tenant
 
     def is_own_subject(self, subject: str, at: Micros | None = None) -> bool:
-        """Return whether a subject belongs to the tenant, or belonged to it at a time."""
+        """Return whether a subject belonged to the tenant at `at`; None: now or earlier."""
         kind, _, name = subject.partition(":")
         match kind:
             case "vm":

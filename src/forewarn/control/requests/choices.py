@@ -1,11 +1,13 @@
 """Tenants decide when their part of a rollout is maintained: later, or now.
 
 A choice is stored for a request and a scope, or one VM of it, so it follows a VM that
-moves to another host. A deferral withdraws announced maintenance without impact, and
-plans its host again in the same rollout. `holds` keeps the host waiting until then.
-An expedited host comes first in its rollout, and its events are approved at once.
+moves to another host. A deferral withdraws announced maintenance before it has any
+impact, and plans the host again in the same rollout. `rules.holds` delays the host until
+the chosen time. An expedited host comes first in its rollout, and its events are
+approved at once.
 
-A crash leaves nothing incomplete: each target is one part of one transaction.
+A crash leaves nothing incomplete: all targets of a request are stored in one
+transaction.
 """
 
 from collections.abc import Iterable, Sequence

@@ -65,7 +65,7 @@ def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> boo
     work.lock_scopes({view.scope for view in views})
     for view in views:
         if view.is_enabled:
-            work.tell_view(
+            work.publish_view(
                 work.tx.replace(view, step_view(view, ViewInput.SILENT, now=work.now))
             )
     work.note(
@@ -92,7 +92,7 @@ def end_delays(work: Work, view_id: str, *, until: Micros) -> None:
     ended = end_delays_of(view, until=until)
     if ended != view:
         view = work.tx.replace(view, ended)
-        work.tell_view(view)
+        work.publish_view(view)
     work.render(view)
 
 

@@ -290,10 +290,10 @@ def resolve(
             f"{operation.state.value})",
             hint=f"Run `forewarn explain {operation_id}` to see its status.",
         )
-    strangers = sorted(set(down) - set(operation.vms))
-    if strangers:
+    others = sorted(set(down) - set(operation.vms))
+    if others:
         raise RefusedError(
-            f"VM {strangers[0]} is not part of {operation_id}",
+            f"VM {others[0]} is not part of {operation_id}",
             hint=f"Use its VMs: {listed(operation.vms) or 'it has none'}.",
         )
     if done and down:

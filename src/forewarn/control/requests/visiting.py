@@ -63,7 +63,7 @@ def retry(work: Work, host: str, *, only_verify: bool = False) -> Visit:
 
 
 def _check_clear(work: Work, visit: Visit) -> None:
-    """Refuse to repeat the work beside VMs that must not run meanwhile."""
+    """Refuse to repeat the work while VMs run that must not run meanwhile."""
     there, host = _in_the_way(work, visit), visit.host
     if not there:
         return

@@ -8,7 +8,7 @@ upgrades only blackouts. A hold of another source is a value from `holds_of`.
 
 Windows recur by the wall clock, so each check computes them again from its `now`: steps of
 the clock, restarts and changed windows need no repair. An opening that was promised to a
-host (`promising`) counts beside the windows of its scope.
+host (`promising`) counts in addition to the windows of its scope.
 """
 
 import enum

@@ -71,7 +71,7 @@ class Timing:
     """Time over which the step `verify` of a visit must succeed several times."""
 
 
-LOST_HOSTS_MOST = Amount(value=3)
+LOST_HOSTS_MAX = Amount(value=3)
 """Lost hosts that are tolerated: single failures are usual, and a rack that fails is not."""
 
 
@@ -82,7 +82,7 @@ class BrakeLimits:
     The durations are not divided by `speed`: real failures do not come faster.
     """
 
-    hosts: Amount = LOST_HOSTS_MOST
+    hosts: Amount = LOST_HOSTS_MAX
     """Maximum lost hosts, also as a percentage of the fleet; 0: no limit."""
     vms: int = 0
     """Maximum lost VMs, including those of lost hosts; 0: no limit."""

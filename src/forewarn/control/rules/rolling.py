@@ -263,11 +263,11 @@ def _ends(reader: Reader, scope: str) -> dict[int, str]:
     return domains
 
 
-def _lowest(reader: Reader, scope: str, most: int) -> dict[int, str]:
+def _lowest(reader: Reader, scope: str, limit: int) -> dict[int, str]:
     """Return the lowest fault domains, up to a number of them."""
     domains: dict[int, str] = {}
     above = -1
-    while len(domains) < most:
+    while len(domains) < limit:
         found: dict[int, str] = {}
         for event in reader.ranked(
             kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=True, above=above

@@ -25,7 +25,7 @@ from forewarn.store.port import Reader, every
 def ask(
     reader: Reader, request: Request, campaign: CampaignRecord, *, now: Micros
 ) -> Gate:
-    """Return whether a campaign may announce its next host now, beside the others."""
+    """Return whether a campaign may announce its next host now, besides the others."""
     found = campaign_gate.ask(reader, request, campaign, now=now)
     if found.blocker is not None:
         return found
@@ -52,15 +52,15 @@ def ask_again(
     return Gate(blocker=why_shared(reader, campaign, now=now))
 
 
-def next_in_line(reader: Reader, most: int, *, now: Micros) -> str:
+def next_in_line(reader: Reader, limit: int, *, now: Micros) -> str:
     """Return the rollout that may announce a host next; empty: none.
 
-    `most` is the limit; 0: there is none.
+    `limit`: maximum number of hosts in flight; 0: no limit.
     """
-    if not most:
+    if not limit:
         return ""
     campaigns = list(implied_campaigns.open_ones(reader))
-    if _in_flight(reader, most) >= _places(campaigns, most):
+    if _in_flight(reader, limit) >= _places(campaigns, limit):
         return ""
     first = _first_that_wants(reader, sorted(campaigns, key=_rank), now=now)
     return "" if first is None else first.request
@@ -72,20 +72,20 @@ def why_shared(
     """Return why a campaign with an open gate waits for others; None: it does not."""
     if not campaign.shared_most:
         return None
-    most, campaigns = campaign.shared_most, list(implied_campaigns.open_ones(reader))
+    limit, campaigns = campaign.shared_most, list(implied_campaigns.open_ones(reader))
     mine = (each for each in campaigns if each.campaign_id == campaign.campaign_id)
     own = next(mine, campaign)
     ahead = sorted((each for each in campaigns if _rank(each) < _rank(own)), key=_rank)
     first = _first_that_wants(reader, ahead, now=now)
-    used = _in_flight(reader, most)
-    if first is None and used < _places(campaigns, most):
+    used = _in_flight(reader, limit)
+    if first is None and used < _places(campaigns, limit):
         return None
     failed = _failed(campaigns)
     return BudgetUsed(
         campaign=campaign.name,
         budget=BudgetKind.SHARED,
         used=used + failed,
-        most=most,
+        most=limit,
         subject="" if first is None else first.name,
         failed=failed,
     )
@@ -97,12 +97,12 @@ def _rank(campaign: CampaignRecord) -> tuple[bool, int, Micros, str]:
     return is_routine, -campaign.priority, campaign.created, campaign.request
 
 
-def _in_flight(reader: Reader, most: int) -> int:
+def _in_flight(reader: Reader, limit: int) -> int:
     """Return how many hosts are announced or in work, as far as the limit needs it."""
     used = 0
     for each in every(reader, kinds.REQUESTS_IN_FLIGHT):
         used += each.in_flight
-        if used > most:
+        if used > limit:
             break
     return used
 
@@ -111,9 +111,9 @@ def _failed(campaigns: Sequence[CampaignRecord]) -> int:
     return sum(len(each.failed) for each in campaigns)
 
 
-def _places(campaigns: Sequence[CampaignRecord], most: int) -> int:
-    """Return how many hosts can be in flight beside the failed ones."""
-    return max(1, most - _failed(campaigns))
+def _places(campaigns: Sequence[CampaignRecord], limit: int) -> int:
+    """Return how many hosts can be in flight in addition to the failed ones."""
+    return max(1, limit - _failed(campaigns))
 
 
 def _first_that_wants(

@@ -125,7 +125,7 @@ class Confirmations:
                     self._schedule(each.sighting, is_expected=False, now=now)
 
     def due(self, *, now: Micros, limit: int) -> list[Sighting]:
-        """Return sightings whose time is over; each of them waits twice as long again.
+        """Return sightings whose time has elapsed; each of them waits twice as long again.
 
         The caller drops those that it has processed.
         """

@@ -113,7 +113,7 @@ def _freed_by(names: Iterable[str]) -> Iterator[str]:
 
 
 def _next_overlapping(reader: Reader, scope: str) -> str:
-    """Return a host that may be announced beside the other fault domains of a scope.
+    """Return a host that may be announced with the other fault domains of a scope.
 
     Campaigns differ in how many domains they let be announced together, so a few hosts
     of each name are read.

@@ -282,7 +282,7 @@ class Work:
         self._guests.pop(name, None)
         self._guests_gone[name] = None
 
-    def tell_view(
+    def publish_view(
         self, view: views.View, events: tuple[Event, ...] | None = None
     ) -> None:
         """Publish the view with its events.
@@ -458,7 +458,7 @@ class Work:
 
     def show(self, view: views.View, events: tuple[Event, ...]) -> None:
         """Publish a view, and remember that it shows these events."""
-        self.tell_view(view, events)
+        self.publish_view(view, events)
         for event in events:
             if not views.was_shown_in(event, view):
                 self._shown.setdefault(event.event_id, {})[view.view_id] = view

@@ -45,7 +45,7 @@ def authorization(file: str) -> str:
     A single word is a bearer token. Raises ValueError, without the content of the file.
     """
     try:
-        text = read_file(Path(file), most=SECRET_BYTES_MAX).decode("ascii").strip()
+        text = read_file(Path(file), bytes_max=SECRET_BYTES_MAX).decode("ascii").strip()
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

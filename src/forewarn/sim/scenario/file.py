@@ -81,9 +81,9 @@ def _beside(named: str, directory: Path | None) -> str:
     if directory is None:
         raise ValueError("this scenario has no directory with a fleet file")
     try:
-        return read_file(directory / named, most=FLEET_BYTES_MAX, pipes=False).decode(
-            "utf-8-sig"
-        )
+        return read_file(
+            directory / named, bytes_max=FLEET_BYTES_MAX, pipes=False
+        ).decode("utf-8-sig")
     except OSError as error:
         raise ValueError(f"{named} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
@@ -172,7 +172,7 @@ def is_file(word: str) -> bool:
 def load_scenario(file: Path) -> Scenario:
     """Read the scenario in a file; raises ScenarioError."""
     try:
-        text = read_file(file, most=SCENARIO_BYTES_MAX).decode("utf-8-sig")
+        text = read_file(file, bytes_max=SCENARIO_BYTES_MAX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError([unreadable(error, file=str(file))]) from error
     return read_scenario(text, file=str(file), directory=file.parent)

@@ -191,7 +191,7 @@ class AnyCore(ABC):
         """Return the VM whose approval is withheld, or "", and the time."""
 
     @abstractmethod
-    def leapt(self, event: StoredEvent, until: Micros) -> Micros:
+    def jumped(self, event: StoredEvent, until: Micros) -> Micros:
         """Return the time that `advance` skipped between an event and `until`.
 
         Instants of the machine's clock do not contain it.
@@ -334,9 +334,9 @@ class Core(AnyCore):
         """Return the VM whose approval is withheld, or "", and the time."""
         return self.sim_server.withheld.kept(event_id)
 
-    def leapt(self, event: StoredEvent, until: Micros) -> Micros:
+    def jumped(self, event: StoredEvent, until: Micros) -> Micros:
         """Return the time that `advance` skipped between an event and `until`."""
-        return self.sim_server.leapt(event.created, until)
+        return self.sim_server.jumped(event.created, until)
 
     def glance(self, vm: str, request: Request) -> object:
         """Return the immediate answer to a VM, on the loop, without recording it."""

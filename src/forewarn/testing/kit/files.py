@@ -19,7 +19,7 @@ def text_of(file: Path) -> str:
     check_name(file)
     try:
         # No pipe: a test may read the file again, and a pipe has its data only once.
-        return read_file(file, most=TEXT_BYTES_MAX, pipes=False).decode("utf-8")
+        return read_file(file, bytes_max=TEXT_BYTES_MAX, pipes=False).decode("utf-8")
     except OSError as error:
         if not file.is_absolute():
             error.add_note(f"hint: {str(file)!r} is relative to {Path.cwd()}")

@@ -170,7 +170,7 @@ def _approved(core: AnyCore, stored: StoredEvent) -> Approved | None:
         by, at = core.kept_back(stored.event_id)
     if not by:
         return None
-    after = at - stored.created + core.leapt(stored, at)
+    after = at - stored.created + core.jumped(stored, at)
     return Approved(by=by, after=timedelta(microseconds=after))
 
 

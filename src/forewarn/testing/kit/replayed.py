@@ -80,7 +80,7 @@ class ReplayCore(AnyCore):
         self.replay = replay
         self.expected = expected
         self._clock = clock
-        self._leaps: list[tuple[Micros, Micros, frozenset[str]]] = []
+        self._jumps: list[tuple[Micros, Micros, frozenset[str]]] = []
         """For each `advance` on the machine's clock: the time, the length, and the
         events that existed. Later events already have the new time."""
         ring = self.bell.ring
@@ -146,11 +146,11 @@ class ReplayCore(AnyCore):
         """Return no approval: a replay cannot withhold approvals."""
         return "", 0
 
-    def leapt(self, event: StoredEvent, until: Micros) -> Micros:
+    def jumped(self, event: StoredEvent, until: Micros) -> Micros:
         """Return the time that `advance` skipped between an event and `until`."""
         return sum(
             by
-            for at, by, there in self._leaps
+            for at, by, there in self._jumps
             if event.event_id in there and at <= until
         )
 
@@ -164,11 +164,11 @@ class ReplayCore(AnyCore):
         )
 
     def advance(self, by: Micros) -> None:
-        """Advance the time at once, on the loop; see `Replay.leap`."""
+        """Advance the time at once, on the loop; see `Replay.jump`."""
         if not self.has_own_time:
             there = frozenset(each.event_id for each in self.replay.events.all)
-            self._leaps.append((self.instant, by, there))
-        self.replay.leap(by)
+            self._jumps.append((self.instant, by, there))
+        self.replay.jump(by)
         self.bell.ring()
 
     def step(self) -> Micros:

@@ -62,10 +62,10 @@ __tracebackhide__ = True
 class AioScheduledEvents:
     """The wait methods of a world for asyncio tests; they do not block the loop."""
 
-    def __init__(self, core: AnyCore, begun: Callable[[], Playing]) -> None:
-        """Wait for events of the world of `core`; `begun` returns its scenario."""
+    def __init__(self, core: AnyCore, current_playing: Callable[[], Playing]) -> None:
+        """Store the core; `current_playing` returns the scenario that the world plays."""
         self._core = core
-        self._begun = begun
+        self._current_playing = current_playing
 
     @checked
     async def wait_for_requests(
@@ -91,7 +91,7 @@ class AioScheduledEvents:
     @checked
     async def wait_for_scenario(self, timeout: Length | None = None) -> Result:
         """Wait as `ScheduledEvents.wait_for_scenario` does."""
-        return await self._core.awaited(self._begun().end(timeout))
+        return await self._core.awaited(self._current_playing().end(timeout))
 
     @checked
     async def wait_for_event(
@@ -415,7 +415,7 @@ class ScheduledEvents(Several):
 
         Fail if it fails or does not end in time; `timeout` as for `run_scenario`.
         """
-        return self._core.wait(self._begun().end(timeout))
+        return self._core.wait(self._current_playing().end(timeout))
 
     @checked
     def wait_for_replay(self, timeout: Length | None = None) -> list[Event]:
@@ -426,7 +426,7 @@ class ScheduledEvents(Several):
         core = replaying(self._core)
         return [Event(core, each) for each in core.wait(replayed.over(core, timeout))]
 
-    def _begun(self) -> Playing:
+    def _current_playing(self) -> Playing:
         if self._playing is None:
             raise RefusedError(
                 "this world began without a scenario",
@@ -437,7 +437,7 @@ class ScheduledEvents(Several):
     @property
     def aio(self) -> AioScheduledEvents:
         """Return the wait methods for tests on an asyncio loop."""
-        return AioScheduledEvents(self._core, self._begun)
+        return AioScheduledEvents(self._core, self._current_playing)
 
     # Requests of the VMs
     @property

@@ -59,7 +59,7 @@ def test_without_not_before_only_the_handler_timeout_counts() -> None:
     assert left(life.runs[0]) == (300, 305)
 
 
-# Else it is split.
+# If there is less time, the handlers share it.
 
 
 def test_groups_share_remaining_time_and_inherit_saved_time() -> None:
@@ -67,7 +67,7 @@ def test_groups_share_remaining_time_and_inherit_saved_time() -> None:
     five = Handler(name="five", timeout=5 * MINUTE)
     life = Life(policy(ten, five))
     life.poll(notice(not_before=START + 92 * SECOND))
-    # 90 s before the margin, the same for each: neither has what it asked for.
+    # 90 s remain before the margin. Each handler gets half, less than its timeout.
     assert left(life.runs[0]) == (40, 45)
     life.now += 10 * SECOND
     life.end("ten")
@@ -82,7 +82,7 @@ def test_handler_with_short_timeout_gets_it_next_to_long_ones() -> None:
     assert left(life.runs[0]) == (4, 9)
     life.now += 9 * SECOND
     life.end("flush")
-    # The other 21 s are for two.
+    # The two others share the remaining 21 s.
     assert left(life.runs[1], life.now)[1] == 10.5
 
 

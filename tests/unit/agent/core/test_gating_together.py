@@ -1,4 +1,4 @@
-"""The gate on active alerts beside the lock and other agents."""
+"""The gate on active alerts together with the lock and other agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How an event goes, as stories: empty answers, resets, other IDs, flapping, silence."""
+"""How the agent decides that an event was removed.
+
+The stories: empty responses, resets, other IDs, flapping, silence.
+"""
 
 from __future__ import annotations
 

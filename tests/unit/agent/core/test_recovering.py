@@ -9,7 +9,7 @@ import pytest
 from forewarn.agent.core.model import Consent, NoteKind, Stage, StepState
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.agent.core.recovering import GIVE_WAY_GRACE
-from forewarn.agent.core.restoring import RETRY_FIRST, RETRY_MOST
+from forewarn.agent.core.restoring import RETRY_FIRST, RETRY_MAX
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from tests.unit.agent.core.support import (
     DRAIN,
@@ -220,7 +220,7 @@ def test_failed_recovery_is_retried_without_limit_at_growing_intervals() -> None
         assert not life.running
         life.sleep(1)
         assert life.runs[-1].attempt == attempt + 1
-        pause = min(2 * pause, RETRY_MOST)
+        pause = min(2 * pause, RETRY_MAX)
     assert len(life.task().steps) == 2, "the past attempts take no memory"
     life.end("drain")
     assert life.stage() is Stage.FINISHED

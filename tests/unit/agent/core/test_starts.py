@@ -33,7 +33,7 @@ def handlers(life: Life) -> list[str]:
     return [run.handler for run in life.runs]
 
 
-def test_one_handler_starts_at_once_and_the_next_five_minutes_before() -> None:
+def test_cordon_starts_immediately_and_drain_five_minutes_before_not_before() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")
@@ -46,7 +46,7 @@ def test_one_handler_starts_at_once_and_the_next_five_minutes_before() -> None:
     assert handlers(life) == ["cordon"]
     life.sleep(1)
     assert handlers(life) == ["cordon", "drain"]
-    # What is left until NotBefore is all its own.
+    # It has all the time until NotBefore.
     assert life.runs[1].kill_at == START + 15 * MINUTE - 2 * SECOND
     assert life.waits == {"E1": "it is being prepared"}
     life.end("drain")

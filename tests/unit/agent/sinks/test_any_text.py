@@ -1,4 +1,4 @@
-"""Whatever the platform or a handler says, what is sent keeps its form."""
+"""Notifications stay well formed for any text from the platform or a handler."""
 
 import email
 import email.policy
@@ -37,7 +37,7 @@ NOTICES = st.builds(
     duration_seconds=st.integers(-1, 10**6),
     description=LONG,
 )
-TOLD = st.builds(
+NOTIFICATIONS = st.builds(
     Notification,
     vm=LONG,
     note=st.builds(
@@ -62,7 +62,7 @@ _HEADERS = [
 ]
 
 
-@given(TOLD)
+@given(NOTIFICATIONS)
 def test_email_has_its_headers_and_one_end_marker(notification: Notification) -> None:
     data = email_of(1, notification, sender="a@b.example", recipients=["c@d.example"])
     message = email.message_from_bytes(data, policy=email.policy.default)
@@ -73,17 +73,19 @@ def test_email_has_its_headers_and_one_end_marker(notification: Notification) ->
     assert max(map(len, data.split(b"\r\n"))) <= 998
 
 
-@given(TOLD, st.sampled_from([2_048, 8_192]))
-def test_syslog_message_is_well_formed(notification: Notification, most: int) -> None:
+@given(NOTIFICATIONS, st.sampled_from([2_048, 8_192]))
+def test_syslog_message_is_well_formed(
+    notification: Notification, bytes_max: int
+) -> None:
     data = syslog.message(
-        1, notification, facility="daemon", sd_id=syslog.SD_ID, bytes_max=most
+        1, notification, facility="daemon", sd_id=syslog.SD_ID, bytes_max=bytes_max
     )
     assert _SYSLOG.fullmatch(data), data
-    assert len(data) <= 2 * most
+    assert len(data) <= 2 * bytes_max
     data.decode()
 
 
-@given(TOLD)
+@given(NOTIFICATIONS)
 def test_journald_entry_has_the_expected_fields(notification: Notification) -> None:
     data = journald.entry(1, notification, identifier="x")
     names: list[bytes] = []
@@ -100,7 +102,7 @@ def test_journald_entry_has_the_expected_fields(notification: Notification) -> N
     assert len(names) == len(set(names))
 
 
-@given(TOLD)
+@given(NOTIFICATIONS)
 def test_chat_message_is_accepted(notification: Notification) -> None:
     path = fake_hooks.SLACK_PATH
     body = json.dumps(chat.slack_message(notification)).encode()
@@ -111,7 +113,7 @@ def test_chat_message_is_accepted(notification: Notification) -> None:
     assert fake_hooks.teams(Request(path, {}, body))[0] == 202
 
 
-@given(TOLD)
+@given(NOTIFICATIONS)
 def test_an_entry_of_the_event_log_is_one_line(notification: Notification) -> None:
     text = eventlog.text_of(1, notification)
     assert text.isprintable()

@@ -56,7 +56,7 @@ class Scene:
         self.sink = FakeSink()
         self.notifier = Notifier({"there": (self.sink, frozenset())})
         self.waits = self.notifier._stopping = Waits()
-        self.journal = MemoryJournal(teller=self.notifier.make)
+        self.journal = MemoryJournal(create_notifications=self.notifier.make)
 
     def tell(self, *details: str) -> None:
         notes = [note_of("E1", detail=detail) for detail in details]
@@ -120,7 +120,7 @@ def test_retry_delay_of_the_receiver_is_limited(scene: Scene) -> None:
     scene.sink.refuses = {
         "a": DeliveryError("the answer was 429", wait=86_400 * SECOND)
     }
-    eventually(lambda: notify.WAIT_MOST_SECONDS in scene.waits.seconds, bool)
+    eventually(lambda: notify.WAIT_SECONDS_MAX in scene.waits.seconds, bool)
     scene.sink.refuses = {}
     scene.wait_empty()
     scene.notifier.stop()
@@ -142,7 +142,7 @@ def test_messages_for_a_removed_receiver_are_dropped_at_startup(
 ) -> None:
     before = Scene()
     before.journal = MemoryJournal(
-        teller=lambda note, memory: [
+        create_notifications=lambda note, memory: [
             *before.notifier.make(note, memory),
             Outgoing(sink="renamed", body="{}"),
         ]
@@ -167,7 +167,7 @@ def test_journal_failure_at_startup_does_not_stop_delivery(
             raise JournalError("the disk is full")
 
     scene = Scene()
-    scene.journal = Failing(teller=scene.notifier.make)
+    scene.journal = Failing(create_notifications=scene.notifier.make)
     scene.tell("a")
     scene.notifier.attach(scene.journal)
     scene.wait_empty()
@@ -179,7 +179,7 @@ def test_journal_failure_at_startup_does_not_stop_delivery(
 def test_unreadable_notification_is_dropped() -> None:
     scene = Scene()
     scene.journal = MemoryJournal(
-        teller=lambda note, memory: (
+        create_notifications=lambda note, memory: (
             [Outgoing(sink="there", body="{}")]
             if note.detail == "bad"
             else scene.notifier.make(note, memory)

@@ -222,7 +222,7 @@ def _token(
 
 
 def _reader(path: str) -> Callable[[], str]:
-    return partial(read_token, path, most=TOKEN_BYTES_MAX)
+    return partial(read_token, path, bytes_max=TOKEN_BYTES_MAX)
 
 
 def _server(url: str) -> str:
@@ -238,9 +238,9 @@ def _server(url: str) -> str:
     return url
 
 
-def _bytes(path: str, most: int, subject: str) -> bytes:
+def _bytes(path: str, bytes_max: int, subject: str) -> bytes:
     try:
-        return files.begin_of(path, most)
+        return files.begin_of(path, bytes_max)
     except OSError as error:
         raise HandlerError(
             f"{subject} cannot be read: {path}: {error.strerror}"

@@ -26,7 +26,7 @@ from forewarn.agent.integrations.commands import Commands
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.systemd.units import (
     PAUSE_FIRST_SECONDS,
-    PAUSE_MOST_SECONDS,
+    PAUSE_SECONDS_MAX,
     Manager,
     Unit,
     own_units,
@@ -153,7 +153,7 @@ class SystemdWorker(Integration):
         ordered = {unit.name for unit in units}
         names = [*ordered, *(unit.name for unit in along)]
         killed: set[str] = set()
-        pauses, is_first = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS), True
+        pauses, is_first = doubling(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX), True
         left = [unit for unit in (*units, *along) if not unit.is_down]
         while left:
             # Units that were restarted in the meantime are stopped again.
@@ -221,7 +221,7 @@ class SystemdWorker(Integration):
         left: Callable[[], float] = lambda: math.inf,
     ) -> list[Unit]:
         """Wait until units do not change, or no time is left; return their states."""
-        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_SECONDS_MAX)
         units = self._manager.read_units(names, context)
         while waited := [unit for unit in units if not unit.is_settled]:
             if left() <= 0:

@@ -18,7 +18,7 @@ from forewarn.protocol.frozen import frozen_dataclass
 PROGRAM = "systemctl"
 
 PAUSE_FIRST_SECONDS = 0.05
-PAUSE_MOST_SECONDS = 1.0
+PAUSE_SECONDS_MAX = 1.0
 """Seconds between two checks of units that are changing; they double each time."""
 
 FOLLOWERS_MAX = 1_000

@@ -4,7 +4,7 @@ import { resource } from "../store.js";
 
 /** More cards do not fit into a window, and each campaign is one more request. */
 const CAMPAIGNS_MAX = 12;
-/** The service tells it anew only so often. */
+/** The service updates it only so often. */
 const PAUSE_MS = 10_000;
 
 /** @type {Map<string, import("../store.js").Resource>} */

@@ -114,12 +114,12 @@ function chosenIn(event, name) {
 /** @param {Event} event */
 function changeProfile(event) {
   const profile = chosenIn(event, "profile");
-  if (profile !== choices.value?.profile) void anew("/v1/sim/profile", { profile });
+  if (profile !== choices.value?.profile) void startWorld("/v1/sim/profile", { profile });
 }
 
 /** @param {Event} event */
 function play(event) {
-  void anew("/v1/sim/scenario", { scenario: chosenIn(event, "scenario") });
+  void startWorld("/v1/sim/scenario", { scenario: chosenIn(event, "scenario") });
 }
 
 /** The result of a scenario that was played here. */
@@ -132,14 +132,14 @@ function judged() {
     : nothing;
 }
 
-/** Send what begins another world. @param {string} path @param {object} body */
-async function anew(path, body) {
+/** Send a request that begins another world. @param {string} path @param {object} body */
+async function startWorld(path, body) {
   if (!(await send(path, body))) return;
   journal = [];
   seen = 0;
 }
 
-const reset = () => anew("/v1/sim/reset", { reason: "console" });
+const reset = () => startWorld("/v1/sim/reset", { reason: "console" });
 
 function add() {
   const names = new Set((vms.value?.vms ?? []).map((/** @type {any} */ each) => each.vm));

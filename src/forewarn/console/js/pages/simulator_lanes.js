@@ -216,7 +216,7 @@ const KEY = html`<div class="legend" role="group" aria-label="Legend">
 
 /** @param {any[]} vms @param {any[]} journal @param {any[]} operations */
 export function lanes(vms, journal, operations) {
-  // Whole seconds: otherwise everything would be drawn anew with each request.
+  // Whole seconds: otherwise everything would be drawn again with each request.
   const now = Math.floor(time.now() / 1000) * 1000;
   const x = scale(now);
   const height = vms.length * LANE + 26;
