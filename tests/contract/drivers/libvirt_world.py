@@ -57,7 +57,7 @@ class LibvirtWorld(CommandWorld):
         file.write_text(volume.format(base))
         super().__init__(directory)
 
-    def opened(self) -> LibvirtDriver:
+    def open_driver(self) -> LibvirtDriver:
         driver = LibvirtDriver(
             self._programs(),
             python=str(self.python),
