@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, Route, expect
+from playwright.sync_api import Locator, Page, Request, Response, Route, expect
 
 from tests.support.consoles import Place, Tab
 from tests.support.processes import eventually
@@ -203,6 +204,46 @@ def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
     send.click()
     expect(dialog).not_to_be_visible()
     assert len(keys) == 4
+    assert len(set(keys)) == 1
+
+
+def test_result_of_an_order_that_was_done_is_learned_by_sending_it_again(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    tab = new_tab(place, statuses={400, 404})
+    keys: list[str] = []
+
+    def answer(route: Route) -> None:
+        if "dry_run" in (route.request.post_data or ""):
+            route.continue_()
+            return
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            assert route.fetch().ok
+            route.abort()
+        elif len(keys) == 3:
+            route.continue_()
+
+    def is_refused_count(response: Response) -> bool:
+        is_count = "dry_run" in (response.request.post_data or "")
+        return is_count and response.status >= HTTPStatus.BAD_REQUEST
+
+    tab.page.route("**/v1/restore", answer)
+    page = tab.open()
+    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
+    page.get_by_role("button", name="Mark restored…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("repaired by hand").click()
+    send = dialog.get_by_role("button", name="Mark 1 restored")
+    send.click()
+    with page.expect_response(is_refused_count):
+        dialog.get_by_role("button", name="Give up waiting").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("not known whether it was done")
+    expect(dialog.get_by_label("Why?")).to_be_disabled()
+    send.click()
+    expect(dialog).not_to_be_visible()
+    assert len(keys) == 3
     assert len(set(keys)) == 1
 
 

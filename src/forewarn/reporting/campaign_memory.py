@@ -130,8 +130,9 @@ class CampaignMemory:
     def _read_all(
         self, reader: Reader, campaign: CampaignRecord, failed: Collection[str]
     ) -> None:
+        # A read that fails leaves nothing that counts as known.
+        self._whole = None
         newest = reader.latest(kinds.ALL_AUDIT, limit=1)
-        self._after = newest[0].key if newest else ""
         found = campaign_courses.of_campaign(reader, reader, campaign)
         places = campaign_courses.places_of_hosts(reader, {each.host for each in found})
         self._hosts = {
@@ -139,6 +140,7 @@ class CampaignMemory:
             for host, attempts in campaign_courses.by_host(found).items()
         }
         self._clusters = _clusters(self._hosts)
+        self._after = newest[0].key if newest else ""
 
     def _read_one(
         self,

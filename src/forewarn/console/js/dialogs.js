@@ -15,6 +15,8 @@ const COUNT_MS_MAX = 60_000;
 /** If the effect has grown, the button does nothing for this long. */
 const DISARMED_MS = 1000;
 const REASON_CHARACTERS_MIN = 3;
+/** Statuses of requests that the service refuses without a look at their key. */
+const UNREAD = [401, 403, 429];
 
 /**
  * An order that a person is asked about.
@@ -42,11 +44,12 @@ const REASON_CHARACTERS_MIN = 3;
  * @typedef {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" |
  *   "result", tries: number,
  *   error: Error | null, answer: any, armedAt: number, isTrial: boolean,
- *   isLoaded: boolean, isBarred: boolean, failures: number,
+ *   isLoaded: boolean, isBarred: boolean, failures: number, counts: number, isUnknown: boolean,
  *   key: string, sent: string, giveUp: AbortController}} Open
  * `isTrial`: the error is of the count. `isBarred`: the service refuses the order as it stands.
- * `failures`: counts that have failed, one after another. `key` and `sent`: an order of which no
- * result is known.
+ * `failures`: counts that have failed, one after another. `counts`: the number of the latest count,
+ * so that the answer of an earlier one is not taken. `key` and `sent`: an order that may have been
+ * done. `isUnknown`: one of its requests got no answer, so the order stays as it is.
  */
 
 /** @type {Open | null} */
@@ -74,6 +77,8 @@ export function ask(ask) {
     isLoaded: !ask.load,
     isBarred: false,
     failures: 0,
+    counts: 0,
+    isUnknown: false,
     key: "",
     sent: "",
     giveUp: new AbortController(),
@@ -121,11 +126,13 @@ async function measure() {
   clearTimeout(timer);
   const mine = open;
   if (!mine || mine.step !== "edit" || mine.ask.isCounted === false) return;
+  const number = ++mine.counts;
+  const isLate = () => mine !== open || mine.step !== "edit" || number !== mine.counts;
   try {
     if (!mine.isLoaded) Object.assign(mine.ask, await mine.ask.load?.());
     mine.isLoaded = true;
     const answer = await post(mine.ask.path, { ...mine.ask.body, reason: "", dry_run: true });
-    if (mine !== open || mine.step !== "edit") return;
+    if (isLate()) return;
     const before = mine.effect;
     mine.effect = {
       ...answer.effect,
@@ -140,7 +147,7 @@ async function measure() {
     mine.isTrial = mine.isBarred = false;
     mine.failures = 0;
   } catch (error) {
-    if (mine !== open || mine.step !== "edit") return;
+    if (isLate()) return;
     if (error instanceof Refused && error.status === 401) mine.isTrial = false;
     else if ((error instanceof Refused || !mine.isLoaded) && (!mine.error || mine.isTrial))
       [mine.error, mine.isTrial] = [error, true];
@@ -151,11 +158,15 @@ async function measure() {
   timer = setTimeout(measure, Math.min(COUNT_MS_MAX, COUNT_MS * 2 ** mine.failures));
 }
 
+/** @param {Open} at */
+const bodyOf = (at) => ({ ...at.ask.body, reason: at.reason.trim() });
+
+// What was done already is refused when it is counted, and yet its result can be asked for.
 const isReady = () =>
   open !== null &&
   open.step === "edit" &&
   open.isLoaded &&
-  !open.isBarred &&
+  (!open.isBarred || open.isUnknown) &&
   Date.now() >= open.armedAt &&
   (open.ask.needsNoReason || open.reason.trim().length >= REASON_CHARACTERS_MIN);
 
@@ -171,7 +182,7 @@ async function submit(event) {
   mine.isTrial = false;
   draw();
   try {
-    const body = { ...mine.ask.body, reason: mine.reason.trim() };
+    const body = bodyOf(mine);
     // What may have been done already must have the same key, or it could be done twice.
     if (!mine.key || mine.sent !== JSON.stringify(body))
       [mine.key, mine.sent] = [newKey(), JSON.stringify(body)];
@@ -188,10 +199,13 @@ async function submit(event) {
       return mine.ask.then?.(mine.answer);
     }
   } catch (error) {
+    const status = error instanceof Refused ? error.status : 0;
+    // These are refused before the key is looked at, so an earlier request may have been done.
+    const isUnread = UNREAD.includes(status);
+    mine.isUnknown = !isRefusal(error) || (isUnread && (mine.isUnknown || mine.tries > 0));
+    if (!mine.isUnknown) mine.key = "";
     // Without a session there is a form above this dialog: nothing was done, and one sends again.
-    const isOut = error instanceof Refused && error.status === 401;
-    mine.error = isOut ? null : /** @type {Error} */ (error);
-    if (isRefusal(error)) mine.key = "";
+    mine.error = status === 401 && !mine.isUnknown ? null : /** @type {Error} */ (error);
     mine.step = "edit";
     mine.tries = 0;
     // Who reads what another has decided may give the order all the same.
@@ -206,7 +220,7 @@ async function submit(event) {
  * @param {Partial<Ask>} to
  */
 export function become(to) {
-  if (!open || open.step !== "edit") return;
+  if (!open || open.step !== "edit" || open.isUnknown) return;
   Object.assign(open.ask, to);
   [open.effect, open.error, open.isTrial, open.isBarred] = [undefined, null, false, false];
   open.failures = 0;
@@ -278,7 +292,7 @@ const unknown = (error) =>
       ><b>It is not known whether it was done</b>:
       ${error instanceof NoAnswer ? "the service did not answer" : error.message}.
       ${error instanceof Refused ? error.hint : ""} Look at the history. If the order is given again
-      here as it is, it has the same key: it is never done twice.</span
+      here, it has the same key: it is never done twice.</span
     >
   </div>`;
 
@@ -288,7 +302,7 @@ function outcome(at) {
     const { error } = at;
     const isConflict = error instanceof Refused && error.status === 409;
     const other = error instanceof Refused ? error.body.changed : null;
-    if (!at.isTrial && !isRefusal(error)) return unknown(error);
+    if (!at.isTrial && at.isUnknown) return unknown(error);
     const what = isConflict
       ? "Not possible: "
       : isRefusal(error)
@@ -355,8 +369,14 @@ function dialog(at) {
             : nothing
         }
       </div>
-      ${isResult || !ask.fields || !at.isLoaded ? nothing : ask.fields(at.ask)}
-      ${isResult || ask.needsNoReason ? nothing : why(ask, at)}
+      ${
+        isResult || (ask.needsNoReason && !ask.fields)
+          ? nothing
+          : html`<fieldset ?disabled=${at.isUnknown}>
+              ${!ask.fields || !at.isLoaded ? nothing : ask.fields(at.ask)}
+              ${ask.needsNoReason ? nothing : why(ask, at)}
+            </fieldset>`
+      }
       ${shown === nothing ? nothing : html`<div>${shown}</div>`}
       <footer>
         ${

@@ -95,8 +95,14 @@ export function find(path, kind) {
   for (const route of ROUTES) {
     if (!has(route, kind)) continue;
     const match = route.path.exec(rest);
-    if (match)
-      return { route, params: match.slice(1).map((each) => decodeURIComponent(each ?? "")) };
+    if (match) {
+      try {
+        return { route, params: match.slice(1).map((each) => decodeURIComponent(each ?? "")) };
+      } catch {
+        // No address of ours: a percent sign without a code.
+        return null;
+      }
+    }
   }
   return null;
 }

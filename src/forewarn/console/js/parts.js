@@ -39,6 +39,9 @@ export function mayOrder(name) {
   return name ? known.includes(name) : known.length > 0;
 }
 
+/** @param {string} name Such as emergency. */
+export const hasRole = (name) => state.session?.roles.includes(name) ?? false;
+
 /** @param {...[any, any]} query */
 export const address = (/** @type {string} */ path, ...query) => {
   const text = query

@@ -6,7 +6,7 @@ import { ask } from "./dialogs.js";
 import { says } from "./effect.js";
 import { open, visit } from "./host_orders.js";
 import * as orders from "./orders.js";
-import { mayOrder } from "./parts.js";
+import { hasRole, mayOrder } from "./parts.js";
 import { count, some } from "./text.js";
 
 /** @param {string[]} names */
@@ -66,7 +66,8 @@ export function remedies(problem, campaign) {
   const known = {
     restore: ["Mark restored…", () => restore(problem.vms.length ? problem.vms : problem.hosts)],
     redeploy: ["Redeploy elsewhere…", () => redeploy(problem.vms)],
-    "brake off": ["Brake off…", () => orders.brake(false)],
+    // Each who may stop may put it on.
+    "brake off": hasRole("emergency") && ["Brake off…", () => orders.brake(false)],
     "campaign resume": campaign && ["Resume…", () => orders.resume(campaign)],
     "campaign abort": campaign && ["Abort…", () => orders.abort(campaign)],
     "campaign retry": campaign && ["Retry…", () => orders.retry(campaign, problem.hosts)],
@@ -85,7 +86,6 @@ export function remedies(problem, campaign) {
     "visit skip": ["Skip…", () => visit("skip", problem.hosts)],
     "host open": ["Open…", () => open(problem.hosts)],
   };
-  // Whoever may put the brake on may not always take it off: the service says so in the dialog.
   const verb = (/** @type {string} */ action) =>
     action.startsWith("brake") ? "brake" : action.replace(" ", "-");
   return problem.actions

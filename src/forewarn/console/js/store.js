@@ -95,10 +95,9 @@ export const campaignNamed = (name) =>
 /** The objects, for another tab of this browser. */
 export const given = () => (state.isReady && !coming ? topics : null);
 
-/** Everything is sent again: what is there stays until it has arrived. */
+/** Everything is sent again: what is there stays until it has arrived. The history has a gap then. */
 export function begin() {
   coming = nothing();
-  for (const [id, entry] of topics.history ?? []) coming.history?.set(id, entry);
 }
 
 /**

@@ -37,15 +37,18 @@ let made = null;
 let error = null;
 /** How far the plan is; null: none is being made. @type {any} */
 let progress = null;
+/** The key of the plan that is being made; empty: none. */
+let making = "";
 
 /** @param {string} key */
 async function watch(key) {
-  while (progress) {
+  for (;;) {
     await new Promise((resolve) => setTimeout(resolve, PROGRESS_MS));
-    if (!progress) break;
+    if (making !== key) return;
     // Without an answer, the next one says it.
     const found = await get(`/v1/campaigns/progress/${key}`).catch(() => null);
-    if (progress && found) progress = found;
+    if (making !== key) return;
+    progress = found ?? progress;
     changed();
   }
 }
@@ -57,6 +60,7 @@ async function plan(event) {
   const { name, text } = file;
   const key = newKey();
   [made, error, progress] = [null, null, { part: "waiting", done: 0, of: 0 }];
+  making = key;
   changed({ now: true });
   void watch(key);
   try {
@@ -68,7 +72,7 @@ async function plan(event) {
   } catch (found) {
     error = /** @type {Error} */ (found);
   }
-  progress = null;
+  [progress, making] = [null, ""];
   changed({ now: true });
 }
 

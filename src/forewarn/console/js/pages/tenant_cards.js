@@ -62,7 +62,7 @@ const card = (form, id, count, body, acts) =>
   html`<section class="card next ${form}" aria-labelledby=${id}>
     <div class="cnt">${count}</div>
     <div>${body}</div>
-    ${mayOrder() && acts ? html`<div class="acts">${acts}</div>` : html`<div></div>`}
+    ${acts ? html`<div class="acts">${acts}</div>` : html`<div></div>`}
   </section>`;
 
 /** @param {number} at @param {string} word */
@@ -86,22 +86,22 @@ function acts(event, vms, scopes) {
   const operation = one("operations", event.operation);
   if (event.EventSource === "User")
     return html`${
-      isOpen(event)
+      isOpen(event) && mayOrder("approve")
         ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>`
         : nothing
     }
     ${
-      operation
+      operation && mayOrder("cancel")
         ? html`<button @click=${() => orders.cancel(operation, vms)}>Cancel…</button>`
         : nothing
     }`;
   return html`${
-    isOpen(event)
+    isOpen(event) && mayOrder("approve")
       ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>`
       : nothing
   }
   ${
-    ["Freeze", "Reboot"].includes(event.EventType)
+    ["Freeze", "Reboot"].includes(event.EventType) && mayOrder("redeploy")
       ? html`<button
           title="In your own time, before the platform does it"
           @click=${() => orders.redeploy(vms)}
@@ -111,7 +111,7 @@ function acts(event, vms, scopes) {
       : nothing
   }
   ${
-    operation?.routine === false
+    operation?.routine === false || !mayOrder("defer")
       ? nothing
       : html`<button @click=${() => orders.defer(vms, scopes)}>Defer…</button>`
   }`;
@@ -215,8 +215,15 @@ function planned(work) {
     html`<h2 id=${id}>${capital(first.impact)} of ${some(vms, 3)}</h2>
       <span class="soft">${first.description} · planned, not announced</span><br />${when}. You get
       a notice before it starts.`,
-    html`<button @click=${() => orders.expedite(vms)}>Expedite…</button
-      ><button @click=${() => orders.defer(vms, [])}>Defer…</button>`,
+    html`${
+      mayOrder("expedite")
+        ? html`<button @click=${() => orders.expedite(vms)}>Expedite…</button>`
+        : nothing
+    }${
+      mayOrder("defer")
+        ? html`<button @click=${() => orders.defer(vms, [])}>Defer…</button>`
+        : nothing
+    }`,
   );
 }
 

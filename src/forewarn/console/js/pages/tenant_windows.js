@@ -10,8 +10,16 @@ import { vms } from "./tenant_vms.js";
 
 export const windows = resource("/v1/windows?limit=200", { topics: ["history"], pause: 5000 });
 
-/** @param {string[]} scopes @param {string} first @param {string[]} lines */
-function set(scopes, first, lines) {
+/** What a window looks like that is offered first. */
+const EXAMPLE = ["sat,sun 02:00 4h UTC"];
+
+/** The windows that a scope has; none: undefined. @param {string} scope @returns {string[] | undefined} */
+const linesOf = (scope) =>
+  windows.value?.windows.find((/** @type {any} */ each) => each.scope === scope)?.windows;
+
+/** @param {string[]} named @param {string} first */
+function set(named, first) {
+  const scopes = [...new Set([first, ...named])].sort();
   /**
    * @param {string} scope @param {string[]} lines
    * @returns {Partial<import("../dialogs.js").Ask>}
@@ -22,6 +30,7 @@ function set(scopes, first, lines) {
     effect: says(
       html`Maintenance of <b>${scope}</b> starts only in these windows, even after an approval`,
       "Emergency repairs ignore windows",
+      linesOf(scope) ? `They replace ${linesOf(scope)?.join("; ")}` : "",
     ),
     button: () => "Set windows",
     fields: () =>
@@ -29,7 +38,8 @@ function set(scopes, first, lines) {
         <label class="field"
           >Scope
           <select
-            @change=${(/** @type {any} */ event) => become(setting(event.target.value, lines))}
+            @change=${(/** @type {any} */ event) =>
+              become(setting(event.target.value, linesOf(event.target.value) ?? EXAMPLE))}
           >
             ${scopes.map((each) => html`<option .selected=${each === scope}>${each}</option>`)}
           </select></label
@@ -45,7 +55,9 @@ function set(scopes, first, lines) {
         /></label>
       </div>`,
   });
-  const opened = /** @type {import("../dialogs.js").Ask} */ (setting(first, lines));
+  const opened = /** @type {import("../dialogs.js").Ask} */ (
+    setting(first, linesOf(first) ?? EXAMPLE)
+  );
   ask({ ...opened, path: "/v1/window-set", placeholder: "Such as: quiet at night" });
 }
 
@@ -67,9 +79,6 @@ const clear = (scope) =>
     placeholder: "Such as: no longer needed",
   });
 
-/** What a window looks like that is offered first. */
-const EXAMPLE = ["sat,sun 02:00 4h UTC"];
-
 /** @param {any} each @param {string[]} scopes */
 const row = (each, scopes) =>
   html`<div class="in choice">
@@ -84,7 +93,7 @@ const row = (each, scopes) =>
     ${
       mayOrder("window-set")
         ? html`<div class="acts">
-            <button class="small" @click=${() => set(scopes, each.scope, each.windows)}>Set…</button
+            <button class="small" @click=${() => set(scopes, each.scope)}>Set…</button
             ><button class="small" @click=${() => clear(each.scope)}>Remove…</button>
           </div>`
         : nothing
@@ -100,7 +109,7 @@ export function windowsCard() {
       <h2 id="win">Maintenance windows</h2>
       <span class="grow"></span>${
         mayOrder("window-set") && scopes[0]
-          ? html`<button class="small" @click=${() => set(scopes, scopes[0] ?? "", EXAMPLE)}>
+          ? html`<button class="small" @click=${() => set(scopes, scopes[0] ?? "")}>
               Set windows…
             </button>`
           : nothing
