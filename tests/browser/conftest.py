@@ -98,7 +98,8 @@ def new_tab(
     yield new
     for tab in tabs:
         # An answer that a test changes can still be on its way.
-        tab.page.unroute_all(behavior="ignoreErrors")
+        if not tab.page.is_closed():
+            tab.page.unroute_all(behavior="ignoreErrors")
     for tab in tabs:
         assert tab.said == []
 
