@@ -96,7 +96,9 @@ async def problems(
     replicas = cast("ClusterGateway | None", request.app.state.replicas)
     around = await surroundings(receivers, replicas, gateway)
 
-    def ask(reader: Reader) -> dict[str, Any]:
+    def ask(fresh: Reader) -> dict[str, Any]:
+        # Problems of many hosts look at the same campaigns.
+        reader = tenant_reader.remembered(fresh)
         wanted, lookups = query.wanted(reader), Lookups(reader)
         found = [
             problem
