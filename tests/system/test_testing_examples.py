@@ -112,13 +112,14 @@ def test_user_test_passes_strict_type_checks(tmp_path: Path) -> None:
     """A strict type check finds nothing unknown."""
     (tmp_path / "test_it.py").write_text(
         "import datetime\n\nimport pytest\n\n"
-        "from forewarn.testing import Event, NotSeenError, ScheduledEvents, Seen, Vm\n\n\n"
+        "from forewarn.testing import (Event, JournalEntry, NotSeenError,\n"
+        "    ScheduledEvents, Vm)\n\n\n"
         "@pytest.mark.scheduled_events(vms=2)\n"
         "def test_it(scheduled_events: ScheduledEvents) -> None:\n"
         '    vm: Vm = scheduled_events.vm("web_0")\n'
         "    event: Event = vm.preempt(notice=datetime.timedelta(seconds=9))\n"
         "    after: float = event.wait_for_approval().after.total_seconds()\n"
-        "    seen: list[Seen] = vm.requests\n"
+        "    seen: list[JournalEntry] = vm.requests\n"
         "    url: str = vm.url\n"
         "    with pytest.raises(NotSeenError):\n"
         "        event.assert_approved(by=url, within=after + len(seen))\n\n\n"
