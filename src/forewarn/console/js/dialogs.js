@@ -2,11 +2,10 @@
 // came of it. Nothing is shown as done before the service has said so.
 
 import { html, nothing, render } from "./lit.js";
-import { isRefusal, newKey, NoAnswer, order, post, Refused } from "./api.js";
-import { marked, mayOrder } from "./parts.js";
+import { isRefusal, newKey, order, post, Refused } from "./api.js";
+import { outcome, refusals } from "./outcomes.js";
+import { mayOrder } from "./parts.js";
 import { refreshAll } from "./store.js";
-import { count } from "./text.js";
-import * as time from "./time.js";
 
 /** While a dialog is open, its effect is counted again after this time. */
 const COUNT_MS = 2000;
@@ -270,76 +269,6 @@ const why = (ask, at) =>
       }}
     ></textarea>
   </div>`;
-
-/** @param {any[]} refused */
-const refusals = (refused) =>
-  html`<table class="tight">
-    <tbody>
-      ${refused.map(
-        (each) =>
-          html`<tr>
-            <th>${each.name}</th>
-            <td>${each.error}. ${each.hint}</td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
-
-/** @param {Error} error Of an order that may have been done. */
-const unknown = (error) =>
-  html`<div class="note e" role="alert">
-    <span
-      ><b>It is not known whether it was done</b>:
-      ${error instanceof NoAnswer ? "the service did not answer" : error.message}.
-      ${error instanceof Refused ? error.hint : ""} Look at the history. If the order is given again
-      here, it has the same key: it is never done twice.</span
-    >
-  </div>`;
-
-/** @param {Open} at */
-function outcome(at) {
-  if (at.error) {
-    const { error } = at;
-    const isConflict = error instanceof Refused && error.status === 409;
-    const other = error instanceof Refused ? error.body.changed : null;
-    if (!at.isTrial && at.isUnknown) return unknown(error);
-    const what = isConflict
-      ? "Not possible: "
-      : isRefusal(error)
-        ? "Refused: "
-        : "Not known yet what it would do: ";
-    const text = error instanceof NoAnswer ? "the service does not answer" : error.message;
-    return html`<div class="note ${isConflict ? "w" : "e"}" role="alert">
-      <span
-        ><b>${what}${text}.</b>
-        ${
-          other
-            ? html`${time.second(time.at(other.at))}${
-                other.reason ? html` <q>${other.reason}</q>` : nothing
-              }. `
-            : nothing
-        }${error instanceof Refused ? marked(error.hint) : nothing}
-        <span class="nw">Nothing was changed.</span></span
-      >
-    </div>`;
-  }
-  if (at.tries)
-    return html`<div class="note w" role="alert">
-      <span
-        ><b>No answer.</b> Sent again with the same key (${count(at.tries, "time")}): it is never
-        done twice.</span
-      >
-    </div>`;
-  if (at.step === "result")
-    return html`<div class="note w" role="alert">
-        <span
-          ><b>Done in part.</b> ${count(at.answer.refused.length, "part was", "parts were")}
-          refused:</span
-        >
-      </div>
-      ${refusals(at.answer.refused)}`;
-  return nothing;
-}
 
 function draw() {
   render(open ? dialog(open) : html`<dialog class="dlg"></dialog>`, place);

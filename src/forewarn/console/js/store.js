@@ -95,7 +95,7 @@ export const campaignNamed = (name) =>
 /** The objects, for another tab of this browser. */
 export const given = () => (state.isReady && !coming ? topics : null);
 
-/** Everything is sent again: what is there stays until it has arrived. The history has a gap then. */
+/** Everything is sent again: what is there stays until it has arrived, but for the history. */
 export function begin() {
   coming = nothing();
 }

@@ -13,7 +13,11 @@ export const windows = resource("/v1/windows?limit=200", { topics: ["history"], 
 /** What a window looks like that is offered first. */
 const EXAMPLE = ["sat,sun 02:00 4h UTC"];
 
-/** The windows that a scope has; none: undefined. @param {string} scope @returns {string[] | undefined} */
+/**
+ * The windows that a scope has; undefined: none.
+ * @param {string} scope
+ * @returns {string[] | undefined}
+ */
 const linesOf = (scope) =>
   windows.value?.windows.find((/** @type {any} */ each) => each.scope === scope)?.windows;
 
