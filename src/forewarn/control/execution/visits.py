@@ -154,10 +154,7 @@ def _leave_slot(work: Work, visit: Visit) -> Visit:
 
 
 def is_needed(work: Work, visit: Visit) -> None:
-    """Let the rollout consider a host that needs the work again.
-
-    Much may have changed since it was chosen.
-    """
+    """Let the rollout consider a host that needs the work again: much may have changed."""
     work.save_visit(visit, changed(visit, is_needed=True))
     _leave_slot(work, _current(work, visit))
     operation = work.operation(visit.operation)
