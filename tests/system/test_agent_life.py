@@ -193,7 +193,7 @@ def test_preempt_is_not_approved_if_a_required_handler_times_out(
 ) -> None:
     agent = place.agent().wait_ready()
     agent.hold("drain.prepare")
-    event = place.event("Preempt", notice="3s")
+    event = place.event("Preempt", notice="6s")
     agent.wait_did("stopped prepare drain")
     agent.wait(lambda agent: "withheld" in agent.told(event))
     assert place.posts() == []
