@@ -2,8 +2,6 @@
 
 import pytest
 
-from forewarn.control.transactions import batch
-
 SEARCH = "search"
 """The property under which a test tells what it has searched."""
 
@@ -30,9 +28,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if texts:
         terminalreporter.section("what was searched")
         terminalreporter.write_line("\n".join(texts))
-
-
-@pytest.fixture(autouse=True)
-def one_decision_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the service decide as the models do: one decision in each transaction."""
-    monkeypatch.setattr(batch, "TOGETHER_MAX", 1)

@@ -117,9 +117,11 @@ class Side:
         def if_unchanged(
             operation: Operation, decide: Callable[[Work, str], object], work: Work
         ) -> None:
-            looks.append((operation.operation_id, True))
-            if decide is again.recheck:
-                looks.append((operation.operation_id, False))
+            # What an earlier decision has changed is left to its next timer.
+            if work.tx.get(Operation, operation.key) == operation:
+                looks.append((operation.operation_id, True))
+                if decide is again.recheck:
+                    looks.append((operation.operation_id, False))
             fire(operation, decide, work)
 
         followups._recheck, due_steps._if_unchanged = recheck, if_unchanged
