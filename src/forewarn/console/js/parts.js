@@ -118,17 +118,26 @@ export const hatch = html`<svg class="defs" aria-hidden="true">
   </defs>
 </svg>`;
 
-export const legend = html`<div class="legend" role="group" aria-label="Legend">
-  ${hatch}${FORMS.map(
+/**
+ * Forms of a drawing with what they mean.
+ * @param {string[][]} forms
+ */
+export const swatches = (forms) =>
+  forms.map(
     ([form, word]) =>
       html`<span
         ><svg aria-hidden="true">
           <rect x=".5" y=".5" width="17" height="9" rx="2" class=${form} /></svg
         >${word}</span
       >`,
-  )}<span
-    ><svg aria-hidden="true"><line class="nb" x1="9" y1="0" x2="9" y2="10" /></svg>NotBefore</span
-  >
+  );
+
+export const notBeforeLine = html`<span
+  ><svg aria-hidden="true"><line class="nb" x1="9" y1="0" x2="9" y2="10" /></svg>NotBefore</span
+>`;
+
+export const legend = html`<div class="legend" role="group" aria-label="Legend">
+  ${hatch}${swatches(FORMS)}${notBeforeLine}
 </div>`;
 
 const INSTANT = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;

@@ -2,7 +2,7 @@
 // deviations. It can be saved as an SVG file.
 
 import { html, nothing, svg } from "../lit.js";
-import { hatch } from "../parts.js";
+import { hatch, swatches } from "../parts.js";
 import * as time from "../time.js";
 
 /** The time in sight, before and after now, in ms. */
@@ -198,20 +198,13 @@ function save() {
 }
 
 const KEY = html`<div class="legend" role="group" aria-label="Legend">
-  ${hatch}${[
+  ${hatch}${swatches([
     ["s-noticed", "Scheduled"],
     ["s-impact", "Started"],
     ["s-done", "approved"],
     ["s-failed", "deviates, fails"],
     ["s-hatch", "fault"],
-  ].map(
-    ([form, word]) =>
-      html`<span
-        ><svg aria-hidden="true">
-          <rect x=".5" y=".5" width="17" height="9" rx="2" class=${form} /></svg
-        >${word}</span
-      >`,
-  )}
+  ])}
 </div>`;
 
 /** @param {any[]} vms @param {any[]} journal @param {any[]} operations */

@@ -1,9 +1,9 @@
 // The VMs of a tenant over time: what was told, what happened, and how long each was down.
 
-import { html, nothing, repeat, svg } from "../lit.js";
+import { html, nothing, repeat } from "../lit.js";
 import { list } from "../api.js";
 import { all, resource, state } from "../store.js";
-import { address, hatch, loaded, loading } from "../parts.js";
+import { address, hatch, loaded, loading, notBeforeLine, swatches } from "../parts.js";
 import { asked, look } from "../query.js";
 import { axis, drawing, ground, nowLine, viewOf } from "../timeline_bars.js";
 import { count, number } from "../text.js";
@@ -242,17 +242,7 @@ function table(list, operations, isWhole) {
 }
 
 const marks = html`<div class="legend" role="group" aria-label="Legend">
-  ${hatch}${FORMS.map(
-    ([form, word]) =>
-      html`<span
-        ><svg aria-hidden="true">
-          <rect x=".5" y=".5" width="17" height="9" rx="2" class=${form} /></svg
-        >${word}</span
-      >`,
-  )}<span
-    ><svg aria-hidden="true">${svg`<line class="nb" x1="9" y1="0" x2="9" y2="10"/>`}</svg
-    >NotBefore</span
-  >
+  ${hatch}${swatches(FORMS)}${notBeforeLine}
 </div>`;
 
 /** The switch "show" is in the address: a link shows the same. */

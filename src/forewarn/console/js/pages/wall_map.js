@@ -2,6 +2,7 @@
 // or fleet, or for each cluster of a very large one.
 
 import { html, nothing, svg } from "../lit.js";
+import { swatches } from "../parts.js";
 import { number } from "../text.js";
 
 /** Up to so many racks, each has a square. */
@@ -154,16 +155,7 @@ const OF_FLEET = [
 ];
 
 const key = (/** @type {string} */ unit, forms = OF_CAMPAIGN) =>
-  html`<div class="legend">
-    ${forms.map(
-      ([form, word]) =>
-        html`<span
-          ><svg aria-hidden="true">
-            <rect x=".5" y=".5" width="17" height="9" rx="2" class=${form} /></svg
-          >${word}</span
-        >`,
-    )}<span>${unit}</span>
-  </div>`;
+  html`<div class="legend">${swatches(forms)}<span>${unit}</span></div>`;
 
 /** @param {number} clusters */
 const columns = (clusters) => (clusters > 24 ? "many" : clusters > 8 ? "some" : "");
