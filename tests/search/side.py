@@ -14,6 +14,7 @@ from forewarn.control.requests import (
     verbs,
 )
 from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.batch import Step
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Verdict
 from forewarn.instants import DAY, MINUTE, Micros
@@ -107,7 +108,7 @@ class Side:
         looks = self.looks = []
         look, fire = followups._recheck, due_steps._if_unchanged
 
-        def recheck(operation_id: str) -> followups.Decide:
+        def recheck(operation_id: str) -> Step:
             def decide(work: Work) -> object:
                 looks.append((operation_id, False))
                 return look(operation_id)(work)
@@ -117,7 +118,7 @@ class Side:
         def if_unchanged(
             operation: Operation, decide: Callable[[Work, str], object], work: Work
         ) -> None:
-            # What an earlier decision has changed is left to its next timer.
+            # An operation that an earlier decision has changed waits for its next timer.
             if work.tx.get(Operation, operation.key) == operation:
                 looks.append((operation.operation_id, True))
                 if decide is again.recheck:

@@ -6,7 +6,7 @@ transactions, one after the other.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import islice, takewhile
 from typing import Protocol, TypeAlias, TypeVar
@@ -20,6 +20,8 @@ from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Seen
 from forewarn.control.rules.together import count_apart
 from forewarn.control.sighting_link import SightingLink
+from forewarn.control.transactions import batch
+from forewarn.control.transactions.batch import RunSome, Step
 from forewarn.control.transactions.inquiries import (
     AbilityAnswer,
     CallAnswer,
@@ -52,11 +54,8 @@ from forewarn.store.port import Store, every, latest
 
 T = TypeVar("T")
 
-Run: TypeAlias = Callable[[Callable[[Work], object], Micros], object]
+Run: TypeAlias = Callable[[Step, Micros], object]
 """Runs a decision on behalf of the driver in a transaction, with its follow-ups."""
-
-RunSome: TypeAlias = Callable[[Sequence[Callable[[Work], object]], Micros], int]
-"""Runs the first of some decisions in one transaction, and returns their number."""
 
 
 _End: TypeAlias = tuple[Callable[[Work, str, int, CallEnd], None], str, int, CallEnd]
@@ -293,9 +292,9 @@ class DriverLink:
         else:
             self.ask_after(visit, late=True, now=now)
 
-    def _first_looks(self) -> list[Callable[[Work], object]]:
+    def _first_looks(self) -> list[Step]:
         """Return the decisions about the first reports whose VMs were observed."""
-        some = islice(self._answers, LOOKED_AT_TOGETHER)
+        some = islice(self._answers, batch.TOGETHER_MAX)
         looks = takewhile(lambda answer: isinstance(answer, LookAnswer), some)
         first = [
             (answer.question.report, answer.seen)

@@ -8,23 +8,21 @@ nothing for it.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from forewarn.control.execution import losses
 from forewarn.control.requests import brake, withdrawals
+from forewarn.control.transactions.batch import Step
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.instants import Micros
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, latest
 from forewarn.store.records import BRAKE_KEY, Brake
 
-Decide: TypeAlias = Callable[[Work], object]
-
 
 class BrakeSteps:
     """Pending steps of the brake."""
 
-    def __init__(self, store: Store, run: Callable[[Decide, Micros], object]) -> None:
+    def __init__(self, store: Store, run: Callable[[Step, Micros], object]) -> None:
         """Start without steps. `run` runs a decision in a transaction."""
         self._store = store
         self._run = run

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
-from typing import TypeAlias
 
 from forewarn.control.execution import visits
 from forewarn.control.requests import again, campaign_turns, rollouts
@@ -25,16 +24,13 @@ from forewarn.control.rules.waking import (
     first_names,
     next_waiter,
 )
-from forewarn.control.transactions.work import Effects, Work
+from forewarn.control.transactions import batch
+from forewarn.control.transactions.batch import RunSome, Step
+from forewarn.control.transactions.work import Effects
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, every, fetch_answers, latest
-
-Decide: TypeAlias = Callable[[Work], object]
-
-RECHECKED_TOGETHER = 32
-"""Maximum operations whose scopes are compared for one transaction."""
 
 SOUGHT_TOGETHER = 100
 """Maximum freed names whose waiting operations are searched together."""
@@ -54,8 +50,8 @@ class FollowUps:
     def __init__(
         self,
         store: Store,
-        run: Callable[[Decide, Micros], object],
-        run_some: Callable[[Sequence[Decide], Micros], int],
+        run: Callable[[Step, Micros], object],
+        run_some: RunSome,
     ) -> None:
         """Start without steps. `run` runs a decision in a transaction with its effects,
         and `run_some` the first of some decisions; it returns their number."""
@@ -153,7 +149,7 @@ class FollowUps:
             self._brake.withdraw_page(now)
             return True
         if self._revisits:
-            names = list(islice(self._revisits, RECHECKED_TOGETHER))
+            names = list(islice(self._revisits, batch.TOGETHER_MAX))
             found = latest(
                 self._store, lambda reader: [reader.get(Operation, it) for it in names]
             )
@@ -234,7 +230,7 @@ class FollowUps:
         return True
 
 
-def _recheck(operation_id: str) -> Decide:
+def _recheck(operation_id: str) -> Step:
     """Return the decision that starts an operation if nothing blocks it now."""
     return partial(again.recheck, operation_id=operation_id)
 

@@ -4,8 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from forewarn.control.transactions.work import Work
+from forewarn.instants import Micros
 
 Step: TypeAlias = Callable[[Work], object]
+
+RunSome: TypeAlias = Callable[[Sequence[Step], Micros], int]
+"""Runs the first of some decisions in one transaction, and returns their number."""
 
 TOGETHER_MAX = 32
 """Maximum timers, reports or checks of one transaction. Each takes up to a millisecond of
