@@ -17,6 +17,15 @@ def section(page: Page, name: str | re.Pattern[str]) -> Locator:
     return page.get_by_role("region", name=name)
 
 
+def asked_to_restore(page: Page) -> Locator:
+    """Choose the failed VM, and return the dialog with a reason."""
+    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
+    page.get_by_role("button", name="Mark restored…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("repaired by hand").click()
+    return dialog
+
+
 def test_calm_page_says_that_nothing_needs_a_person(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -112,10 +121,7 @@ def test_refusal_is_the_sentence_of_the_service(
 ) -> None:
     place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
     page = new_tab(place).open()
-    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
-    page.get_by_role("button", name="Mark restored…").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_text("repaired by hand").click()
+    dialog = asked_to_restore(page)
     # Another operator is quicker.
     place.ask("/v1/restore", {"names": ["shop-c1-r0-0"]})
     dialog.get_by_role("button", name="Mark 1 restored").click()
@@ -147,10 +153,7 @@ def test_order_without_answer_is_sent_again_with_its_key(
     tab.page.route("**/v1/restore", lose_first_answer)
     page = tab.open()
     page.get_by_role("button", name="Redeploy…").wait_for()
-    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
-    page.get_by_role("button", name="Mark restored…").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_text("repaired by hand").click()
+    dialog = asked_to_restore(page)
     dialog.get_by_role("button", name="Mark 1 restored").click()
     expect(dialog.get_by_role("alert")).to_contain_text("never done twice")
     expect(dialog).not_to_be_visible()
@@ -185,10 +188,7 @@ def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
 
     tab.page.route("**/v1/restore", answer)
     page = tab.open()
-    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
-    page.get_by_role("button", name="Mark restored…").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_text("repaired by hand").click()
+    dialog = asked_to_restore(page)
     send = dialog.get_by_role("button", name="Mark 1 restored")
     with page.expect_request(is_second):
         send.click()
@@ -231,10 +231,7 @@ def test_result_of_an_order_that_was_done_is_learned_by_sending_it_again(
 
     tab.page.route("**/v1/restore", answer)
     page = tab.open()
-    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
-    page.get_by_role("button", name="Mark restored…").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_text("repaired by hand").click()
+    dialog = asked_to_restore(page)
     send = dialog.get_by_role("button", name="Mark 1 restored")
     send.click()
     with page.expect_response(is_refused_count):
