@@ -2,7 +2,8 @@
 
 A cordon belongs to the actor that requested it. A host can have several, and is open
 when none is left, so that one operator does not open a host that another still needs
-closed. Any operator removes the cordon that a campaign left behind. VMs that are on the host stay there. A fleet file does not change cordons.
+closed. Any operator removes the cordon that a campaign left behind. VMs that are on the
+host stay there. A fleet file does not change cordons.
 """
 
 from forewarn.control.execution import cordoning
