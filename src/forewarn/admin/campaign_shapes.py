@@ -293,6 +293,7 @@ CampaignPage = shape(
     "CampaignPage",
     "A page of the campaigns.",
     campaigns=list_of(CampaignShape),
+    total=(int, "Campaigns on all pages; those above 10,000 do not count."),
     next=(str | None, "`after` of the next page; null: this is the last one."),
 )
 

@@ -9,14 +9,14 @@ from starlette.responses import Response
 from forewarn.admin import bodies, campaign_shapes, limits, simulation_shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
-from forewarn.admin.lists import Paged
+from forewarn.admin.lists import Ordered, Paged
 from forewarn.admin.orders import Giving, Key, said_in
 from forewarn.admin.shapes import shape
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests import campaigns
 from forewarn.protocol.errors import NotFoundError
-from forewarn.reporting import campaign_reports
+from forewarn.reporting import campaign_pages, campaign_reports
 from forewarn.reporting.campaign_racks import campaign_racks as racks_of_campaign
 from forewarn.reporting.campaign_sums import sums_and_figures
 from forewarn.reporting.campaigns import campaign_report
@@ -33,7 +33,7 @@ CampaignProgressShape = shape(
 )
 
 
-class CampaignQuery(Paged):
+class CampaignQuery(Ordered):
     """Filters and paging parameters of the campaigns."""
 
     ended: bool = Field(
@@ -134,16 +134,23 @@ async def campaign_list(
     """List campaigns: the open ones, or with `all` the ended ones too.
 
     A rollout of several hosts that no verb of campaigns has steered comes after the
-    others, with the ID of the rollout.
+    others, with the ID of the rollout; with `newest`, in the order of the starts.
     """
     now = gateway.now()
 
     def page(reader: Reader) -> dict[str, object]:
-        found = campaigns.page_of(
-            reader, after=query.after, limit=query.limit, with_ended=query.ended
+        found = (
+            campaign_pages.newest_of(
+                reader, before=query.after, limit=query.limit, with_ended=query.ended
+            )
+            if query.newest
+            else campaign_pages.page_of(
+                reader, after=query.after, limit=query.limit, with_ended=query.ended
+            )
         )
         is_full = len(found) == query.limit
         return {
+            "total": campaign_pages.total_of(reader, with_ended=query.ended),
             "campaigns": [campaign_report(reader, each, now=now) for each in found],
             "next": found[-1].campaign_id if is_full else None,
         }

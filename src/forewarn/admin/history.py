@@ -10,7 +10,7 @@ from starlette.responses import Response
 from forewarn.admin import history_shapes, limits, selection
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
-from forewarn.admin.lists import Filters, Name, Paged, Selectors, check_places
+from forewarn.admin.lists import Filters, Name, Ordered, Paged, Selectors, check_places
 from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.named import kind_of_work, need
@@ -158,15 +158,7 @@ _ALL = ("", "")
 """Bounds of keys that exclude nothing."""
 
 
-class _Ordered(Paged):
-    """A page of a list that can be read from its end."""
-
-    newest: bool = Field(
-        default=False, description="From the newest on. `after` goes on with the older."
-    )
-
-
-class HistoryQuery(Selectors, _Ordered):
+class HistoryQuery(Selectors, Ordered):
     """Filters and paging parameters of the history; all filters must match."""
 
     operation: Name = Field(
@@ -210,7 +202,7 @@ class HistoryQuery(Selectors, _Ordered):
         )
 
 
-class AccountQuery(Filters, _Ordered):
+class AccountQuery(Filters, Ordered):
     """Filters and paging parameters of the accounts of operations, open ones too."""
 
     operation: Name = Field(

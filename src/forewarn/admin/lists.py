@@ -63,6 +63,14 @@ class Paged(BaseModel):
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 
+class Ordered(Paged):
+    """A page of a list that can be read from its end."""
+
+    newest: bool = Field(
+        default=False, description="From the newest on. `after` goes on with the older."
+    )
+
+
 class Selectors(BaseModel):
     """The names that a list is narrowed to; all of them must match."""
 

@@ -9,7 +9,6 @@ from forewarn.admin.selection import EVERYTHING, About, Lookups, Wanted
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.requests import campaigns
 from forewarn.control.rules import implied_campaigns
 from forewarn.control.transactions.event_json import event_report
 from forewarn.fleet.model import Host, places_of, tags_of
@@ -17,7 +16,7 @@ from forewarn.instants import Micros, cut_to_second, format_instant
 from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import Operation, Request
-from forewarn.reporting import attention, reports
+from forewarn.reporting import attention, campaign_pages, reports
 from forewarn.reporting.attention import Problem, ProblemKind
 from forewarn.reporting.campaigns import campaign_report, why_waiting
 from forewarn.reporting.upcoming import upcoming_report
@@ -199,7 +198,7 @@ def _campaign(reader: Reader, campaign: CampaignRecord, now: Micros) -> Change:
 
 
 def _campaign_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:
-    rows = campaigns.page_of(
+    rows = campaign_pages.page_of(
         reader, after=after, limit=limits.PAGE_OBJECTS, with_ended=False
     )
     page = [_campaign(reader, each, now) for each in rows]

@@ -19,6 +19,10 @@ COUNTED = frozenset(
         kinds.HOSTS_AT_PLACE,
         kinds.ROOMS_AT_WORK,
         kinds.ROOMS_AWAY,
+        kinds.ALL_CAMPAIGNS,
+        kinds.CAMPAIGNS_OPEN,
+        kinds.ROLLOUTS_IMPLYING,
+        kinds.ROLLOUTS_IMPLYING_OPEN,
     )
 )
 """The queries whose records can be counted without reading them."""
@@ -33,9 +37,13 @@ LATEST = frozenset(
         kinds.OPERATIONS_OF_SCOPE,
         kinds.OPERATIONS_OF_REQUEST,
         kinds.OPERATIONS_IN_STATE,
+        kinds.ALL_CAMPAIGNS,
+        kinds.CAMPAIGNS_OPEN,
+        kinds.ROLLOUTS_IMPLYING,
+        kinds.ROLLOUTS_IMPLYING_OPEN,
     )
 )
-"""The queries whose records can be read from the last one on: those of the history."""
+"""The queries whose records can be read from the last one on: those of the history and the campaigns."""
 
 _NAME = re.compile(r"^-- name: *(.*)$\n", re.MULTILINE)
 _ORDERED = re.compile(r"(.*?)(?:\s+ORDER BY ([^;]*))?;", re.DOTALL)
@@ -103,7 +111,8 @@ def _complete(
     """Return the statements that answer one question, by name."""
     name, key = question.name, codec.key
     if name.startswith("all_"):
-        return {name: _page(f"SELECT * FROM {codec.table} WHERE :value = ''", key)}  # noqa: S608
+        page = _page(f"SELECT * FROM {codec.table} WHERE :value = ''", key)  # noqa: S608
+        return {name: page, **_count(name, page)}
     if ":limit" in written[name]:
         return {name: written[name]}
     parts = _ORDERED.fullmatch(written[name])

@@ -132,3 +132,32 @@ def test_a_rollout_of_several_hosts_is_listed_and_followed_as_a_campaign(
         second["campaign"],
         name,
     ]
+
+
+def test_newest_campaigns_of_both_sorts_come_first_with_their_number(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    """Campaigns and the rollouts that imply one are in the order of their starts."""
+    begun: list[str] = []
+    for turn in range(3):
+        gateway.advance("1m")
+        begun.append(ordered(client))
+        client.post("/v1/cancel", json={"names": [begun[-1]], "reason": "not today"})
+        gateway.advance("1m")
+        begun.append(started(client)["campaign"])
+        if turn < 2:
+            abort(gateway)
+    listed: list[str] = []
+    after = ""
+    while True:
+        query = {"all": True, "newest": True, "limit": 2, "after": after}
+        page = client.get("/v1/campaigns", params=query).json()
+        assert page["total"] == len(begun)
+        listed += [each["campaign"] for each in page["campaigns"]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    assert listed == begun[::-1]
+    open_ones = client.get("/v1/campaigns", params={"newest": True}).json()
+    assert [each["campaign"] for each in open_ones["campaigns"]] == begun[-1:]
+    assert open_ones["total"] == 1

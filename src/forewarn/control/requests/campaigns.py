@@ -84,23 +84,6 @@ def find(reader: Reader, name: str) -> CampaignRecord:
     return found
 
 
-def page_of(
-    reader: Reader, *, after: str, limit: int, with_ended: bool
-) -> list[CampaignRecord]:
-    """Return a page of the campaigns in the order of their IDs: the implied ones come last.
-
-    `after` is the last ID of the page before.
-    """
-    stored, implied = kinds.CAMPAIGNS_OPEN, kinds.ROLLOUTS_IMPLYING_OPEN
-    if with_ended:
-        stored, implied = kinds.ALL_CAMPAIGNS, kinds.ROLLOUTS_IMPLYING
-    found = reader.select(stored, after=after, limit=limit)
-    if len(found) < limit:
-        rest = reader.select(implied, after=after, limit=limit - len(found))
-        found += [implied_campaigns.record_of(reader, each) for each in rest]
-    return found
-
-
 def start(work: Work, prepared: Prepared) -> CampaignRecord:
     """Start a campaign.
 

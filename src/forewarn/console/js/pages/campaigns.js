@@ -1,24 +1,65 @@
-// The campaigns, the open ones first.
+// The campaigns: the open ones first, then those that have ended; the newest first.
 
-import { html } from "../lit.js";
-import { resource } from "../store.js";
+import { html, nothing } from "../lit.js";
+import { backwards } from "../backwards.js";
+import { all } from "../store.js";
 import { address, empty, loaded, mayOrder } from "../parts.js";
-import { count } from "../text.js";
+import { count, number } from "../text.js";
 import { etas } from "./campaign_etas.js";
 import { campaignCard } from "./now.js";
 
-const every = resource("/v1/campaigns?all=true&limit=200", { topics: ["campaigns"] });
+/** Campaigns that are read at once. */
+const STEP = 50;
+
+const every = backwards({ path: "/v1/campaigns?all=true", key: "campaigns", enough: STEP });
 
 const newCampaign = () =>
   mayOrder("campaigns/plan") ? html`<a class="btn" href=${address("plan")}>New campaign…</a>` : "";
+
+/** Those that were read, and those that the stream has brought; the newest first. */
+function known() {
+  const found = new Map();
+  for (const each of [...(every.value?.items ?? []), ...all("campaigns")])
+    found.set(each.campaign, each);
+  return [...found.values()].sort((one, other) => (one.created < other.created ? 1 : -1));
+}
+
+/** How many there are, with those that began after the answer of the service. */
+function total() {
+  const { items, answer } = every.value;
+  const last = items[0]?.created ?? "";
+  return answer.total + all("campaigns").filter((each) => each.created > last).length;
+}
+
+/** @param {any[]} ended @param {number} left Campaigns that have not been read. */
+const endedCard = (ended, left) =>
+  html`<section class="card" aria-labelledby="ended">
+    <header>
+      <h2 id="ended">Ended</h2>
+      <span class="soft"
+        >${left ? `${number(ended.length)} of ${number(ended.length + left)}` : ended.length}</span
+      >
+    </header>
+    ${ended.map(campaignCard)}
+    ${
+      every.value.next
+        ? html`<div class="in">
+            <button ?disabled=${every.isBusy()} @click=${every.more}>
+              ${every.isBusy() ? "Loading…" : `Show ${number(Math.min(STEP, left))} more`}
+            </button>
+          </div>`
+        : nothing
+    }
+  </section>`;
 
 function view() {
   return html`<h1 class="vh">Campaigns</h1>
     <div class="cols">
       <div class="stack">
-        ${loaded(every, ({ campaigns }) => {
-          const open = campaigns.filter((/** @type {any} */ each) => !each.ended);
-          const ended = campaigns.filter((/** @type {any} */ each) => each.ended).reverse();
+        ${loaded(every, () => {
+          const campaigns = known();
+          const open = campaigns.filter((each) => !each.ended);
+          const ended = campaigns.filter((each) => each.ended);
           return html`<section class="card" aria-labelledby="open">
               <header>
                 <h2 id="open">${count(open.length, "open campaign")}</h2>
@@ -35,14 +76,7 @@ function view() {
                     )
               }
             </section>
-            ${
-              ended.length
-                ? html`<section class="card" aria-labelledby="ended">
-                    <header><h2 id="ended">Ended</h2></header>
-                    ${ended.map(campaignCard)}
-                  </section>`
-                : ""
-            }`;
+            ${ended.length ? endedCard(ended, Math.max(0, total() - campaigns.length)) : ""}`;
         })}
       </div>
     </div>`;
@@ -52,5 +86,5 @@ function view() {
 export const page = {
   title: () => "Campaigns",
   view,
-  uses: () => [every, ...etas(every.value?.campaigns ?? [])],
+  uses: () => [every, ...etas(known())],
 };
