@@ -16,12 +16,13 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
-from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.instants import Micros, format_instant, parse_duration, parse_instant
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import accounts, reports, uptime
 from forewarn.reporting.coming_holds import coming_holds
+from forewarn.reporting.main_changes import is_main
 from forewarn.store import kinds, questions
 from forewarn.store.port import Reader, Record
 from forewarn.store.records import AuditEntry
@@ -175,6 +176,7 @@ class HistoryQuery(Selectors, Ordered):
         default="",
         description="Only entries with this text, or this beginning: `event approved`.",
     )
+    main: bool = Field(default=False, description="Only main changes.")
     since: Name = _SINCE
     until: Name = _UNTIL
 
@@ -199,6 +201,7 @@ class HistoryQuery(Selectors, Ordered):
             and self.actor in {"", entry.actor.text}
             and entry.kind.value.startswith(self.what)
             and wanted.matches(lookups.about_entry(entry, wanted))
+            and (not self.main or is_main(entry, lookups.visit_of(entry)))
         )
 
 
@@ -226,27 +229,37 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
         named = query.subjects(reader)
         subjects = [f"{kind}:{name}" for kind, name in named]
         lookups = Lookups(reader)
-        # Entries are in the order of the decisions, even if the clock was set back, so
-        # the instant of each entry is compared.
-        bounds = reader.audit_keys(since, end) if since or until is not None else _ALL
-        found, following = (
+        last: Micros = since
+
+        def matches(entry: AuditEntry) -> bool:
+            nonlocal last
+            last = entry.at
+            # Entries are in the order of the decisions, even if the clock was set back.
+            return since <= entry.at < end and query.matches(entry, subjects, lookups)
+
+        source, value, begin = _source(reader, query, named)
+        first = max(since, begin)
+        bounds = reader.audit_keys(first, end) if first or until is not None else _ALL
+        entries, following = (
             ([], "")
             if bounds is None
             else selection.scan(
                 reader,
-                *_source(reader, query, named),
-                matches=lambda entry: (
-                    since <= entry.at < end and query.matches(entry, subjects, lookups)
-                ),
+                source,
+                value,
+                matches=matches,
                 limit=query.limit,
                 **_edges(query, bounds),
             )
         )
-        if not found and not query.after:
+        if not entries and not query.after:
             _check_known(reader, named, said=query.event)
             check_places(reader, query)
         return {
-            "entries": [reports.audit_report(reader, entry) for entry in found],
+            "entries": [
+                reports.audit_report(each, lookups.visit_of(each)) for each in entries
+            ],
+            "searched_to": format_instant(last) if following else None,
             "next": following or None,
         }
 
@@ -311,20 +324,21 @@ async def account_of(name: str, gateway: Desk) -> Response:
 
 def _source(
     reader: Reader, query: HistoryQuery, named: list[tuple[str, str]]
-) -> tuple[questions.Query[AuditEntry], str]:
-    """Return the query that finds the entries of the history, and its value.
+) -> tuple[questions.Query[AuditEntry], str, Micros]:
+    """Return the query that finds the entries of the history, its value, and the time of
+    the first entry.
 
     The query by subject gathers all keys of its entries for each page. A large rollout
-    has very many, so its newest are found among those of the whole history.
+    has very many, so its newest are found among all those since its beginning.
     """
     if not named:
-        return kinds.ALL_AUDIT, ""
+        return kinds.ALL_AUDIT, "", 0
     kind, name = named[0]
     if query.newest and kind == "request" and not tenant_reader.is_tenant(reader):
         request = reader.get(Request, name)
         if request is not None and request.hosts > limits.GATHERED_HOSTS_MAX:
-            return kinds.ALL_AUDIT, ""
-    return kinds.AUDIT_OF_SUBJECT, f"{kind}:{name}"
+            return kinds.ALL_AUDIT, "", request.created
+    return kinds.AUDIT_OF_SUBJECT, f"{kind}:{name}", 0
 
 
 def _edges(query: HistoryQuery, bounds: tuple[str, str]) -> dict[str, Any]:

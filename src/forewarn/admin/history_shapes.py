@@ -21,6 +21,7 @@ EntryShape = shape(
         str | None,
         "The visit whose steps decide how the host ends; null: the operation decides.",
     ),
+    main=(bool, "Whether it is a main change; the others explain these."),
 )
 
 ApprovalShape = shape(
@@ -146,6 +147,10 @@ HistoryPage = shape(
     "Entries of the history, the oldest first.",
     Page,
     entries=list_of(EntryShape),
+    searched_to=(
+        str | None,
+        "Time of the last entry that was searched; null: all of them were.",
+    ),
 )
 
 AccountPage = shape(

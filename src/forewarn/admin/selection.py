@@ -85,6 +85,7 @@ class Lookups:
         self._tenants: dict[str, str] = {}
         self._places: dict[str, tuple[str, ...]] = {}
         self._tags: dict[str, tuple[str, ...]] = {}
+        self._visits: dict[str, str | None] = {"": None}
 
     def tenant_of(self, name: str) -> str:
         """Return the tenant of a scope; empty if the scope was removed."""
@@ -106,6 +107,13 @@ class Lookups:
             vm = self._reader.get(Vm, name)
             self._tags[name] = tags_of(vm) if vm else ()
         return self._tags[name]
+
+    def visit_of(self, entry: AuditEntry) -> str | None:
+        """Return the visit whose steps decide how the host of an entry ends."""
+        if entry.operation not in self._visits:
+            operation = self._reader.get(Operation, entry.operation)
+            self._visits[entry.operation] = (operation and operation.visit) or None
+        return self._visits[entry.operation]
 
     def tenants_of(self, operation: Operation) -> set[str]:
         """Return the tenants of an operation, when it was open.

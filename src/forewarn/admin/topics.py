@@ -247,7 +247,7 @@ def over(problem: Change, *, now: Micros) -> Change:
 
 def _changed_history(look: Look) -> Iterator[Change]:
     for entry in look.entries:
-        body = reports.audit_report(look.reader, entry)
+        body = reports.audit_report(entry, look.lookups.visit_of(entry))
         yield Change(
             "history",
             entry.entry_id,

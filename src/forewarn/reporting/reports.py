@@ -31,6 +31,7 @@ from forewarn.protocol.operations import (
 from forewarn.protocol.visits import VisitState
 from forewarn.reporting.blocker_reports import reports_with
 from forewarn.reporting.failed_hosts import has_failed
+from forewarn.reporting.main_changes import is_main
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, AuditEntry, Brake
@@ -312,9 +313,12 @@ def instance_facts(reader: Reader, name: str) -> InstanceFacts | None:
     )
 
 
-def audit_report(reader: Reader, entry: AuditEntry) -> Json:
-    """Return an entry of the history."""
-    operation = reader.get(Operation, entry.operation) if entry.operation else None
+def audit_report(entry: AuditEntry, visit: str | None) -> Json:
+    """Return an entry of the history.
+
+    `visit` is the visit whose steps decide how the host of the entry ends; None: the
+    operation decides.
+    """
     return {
         "id": entry.entry_id,
         "at": format_instant(entry.at),
@@ -325,7 +329,8 @@ def audit_report(reader: Reader, entry: AuditEntry) -> Json:
         "why": entry.why,
         "detail": operators.detail_of(entry),
         "subjects": list(entry.subjects),
-        "visit": (operation.visit or None) if operation else None,
+        "visit": visit,
+        "main": is_main(entry, visit),
     }
 
 

@@ -217,3 +217,87 @@ def test_newest_entries_of_a_large_rollout_are_those_of_a_small_one(
         )
         assert oldest
     assert rollouts
+
+
+def test_rare_entries_are_searched_step_by_step_and_each_page_says_how_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page without a match is not the end: the caller knows up to when it was searched."""
+    monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 10)
+    monkeypatch.setattr(selection, "PAGE_ROWS", 10)
+    shared = Shared()
+    first = shared.order("fail", names=["web_1"])
+    assert first
+    for _ in range(4):
+        shared.gateway.advance("10m")
+        shared.order("fail", names=["web_0"])
+        shared.order("restore", names=["web_0"])
+    reached: list[str] = []
+    after = ""
+    while True:
+        query = {"what": "fleet applied", "newest": "true", "after": after}
+        page = shared.client.get("/v1/history", params=query).json()
+        if page["entries"]:
+            break
+        reached.append(page["searched_to"])
+        after = page["next"]
+    assert [each["what"] for each in page["entries"]] == ["fleet applied"]
+    assert len(reached) > 1
+    assert reached == sorted(reached, reverse=True)
+
+
+def test_main_changes_leave_out_the_details_and_keep_each_failure(
+    shared: Shared,
+) -> None:
+    every = listed(shared, "history", "")
+    main = listed(shared, "history", "", main="true", newest="true", limit="3")
+    assert main == [each for each in every if each["main"]][::-1]
+    parts = [
+        {each["what"] for each in every if each["main"] is is_main}
+        for is_main in (True, False)
+    ]
+    assert {"operation announced", "fleet applied", "event approved"} <= parts[0]
+    assert {"event scheduled", "vm add"} <= parts[1]
+
+
+def test_page_reads_an_operation_once_for_all_its_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared()
+    shared.live()
+    counted = CountedStore(shared.gateway.store)
+    monkeypatch.setattr(shared.gateway, "store", counted)
+    page = shared.client.get("/v1/history?newest=true&limit=1000&main=true").json()
+    of_operations = [
+        subject
+        for each in page["entries"]
+        for subject in each["subjects"]
+        if subject.startswith("operation:")
+    ]
+    # Entries about details are read too, so an operation can have none on the page.
+    assert len(of_operations) > len(set(of_operations))
+    reads = counted.rows["Operation"]
+    every = shared.client.get("/v1/operations?all=true&limit=1000").json()["operations"]
+    assert 0 < reads <= len(every)
+
+
+def test_search_for_a_large_rollout_ends_at_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "GATHERED_HOSTS_MAX", 0)
+    monkeypatch.setattr(selection, "PAGE_ROWS", 10)
+    shared = Shared()
+    inner = shared.gateway.store
+    for _ in range(20):
+        shared.order("fail", names=["web_0"])
+        shared.order("restore", names=["web_0"])
+    shared.gateway.advance("1h")
+    before = len(listed(shared, "history", ""))
+    name = shared.order("maintain", hosts=["hidden-h2"], impact="reboot")["rollout"]
+    counted = CountedStore(inner)
+    monkeypatch.setattr(shared.gateway, "store", counted)
+    oldest = listed(shared, "history", "", operation=name, newest="true")
+    assert oldest
+    # The first page behind the beginning ends the search.
+    since = len(listed(shared, "history", "")) - before
+    assert counted.rows["all_audit"] <= before + 2 * since + 30

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.admin.selection import Lookups
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import HaltCause
 from forewarn.control.requests import campaigns, verbs, visiting
@@ -364,7 +365,7 @@ def test_end_of_an_operation_names_the_visit_that_decides_how_its_host_ends() ->
     subject = f"host:{visit.host}"
     entries = it.read(
         lambda reader: [
-            audit_report(reader, each)
+            audit_report(each, Lookups(reader).visit_of(each))
             for each in every(reader, kinds.AUDIT_OF_SUBJECT, subject)
         ]
     )

@@ -116,33 +116,6 @@ export async function list(path, key, most = 5) {
   return { items, more: after !== "", first };
 }
 
-/** Changes of one page of the history, and pages that are read if few of them count. */
-const CHANGES = 200;
-const PAGES_MAX = 20;
-
-/**
- * The newest changes of the history, from the newest on.
- * @param {string} query Filters of the history.
- * @param {number} most Changes that are enough.
- * @param {(entry: any) => boolean} [isWanted] Which of them count.
- * @returns {Promise<any[]>}
- */
-export async function newest(query, most, isWanted = () => true) {
-  const path = `/v1/history?${query}${query ? "&" : ""}newest=true&limit=${CHANGES}`;
-  /** @type {any[]} */
-  const found = [];
-  let wanted = 0;
-  let after = "";
-  for (let page = 0; page < PAGES_MAX && wanted < most; page++) {
-    const { entries, next } = await get(`${path}&after=${encodeURIComponent(after)}`);
-    found.push(...entries);
-    wanted += entries.filter(isWanted).length;
-    if (!next) break;
-    after = next;
-  }
-  return found;
-}
-
 /**
  * @param {string} path
  * @param {object} body

@@ -185,19 +185,7 @@ export const loading = html`<div class="in" aria-busy="true">
 
 // The feed of the history
 
-/** Changes that only explain others. */
-const DETAIL = new RegExp(
-  "^(event (scheduled|started|removed|shrunk)|visit (?!done|deferred|skipped|failed|unknown)" +
-    "|vm moved|driver done" +
-    "|(scope|vm|host|tenant) (add|change)|hosts planned|scope enabled)",
-);
 const BAD = /failed|unknown|halted|gave up|stopped$/;
-
-/** The end of an operation, which says little if steps of its host follow. */
-const END = /^operation (recovering|done)/;
-
-/** @param {any} entry */
-export const isMain = (entry) => !DETAIL.test(entry.what) && !(entry.visit && END.test(entry.what));
 
 /** @param {any} entry @param {string} kind */
 const subjects = (entry, kind) =>

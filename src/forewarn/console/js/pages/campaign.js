@@ -2,14 +2,15 @@
 // waited for, and what has happened.
 
 import { html, nothing } from "../lit.js";
-import { list as listOf, newest } from "../api.js";
-import { READY, afterDraw, all, changed, news, one, resource } from "../store.js";
-import { address, empty, errorNote, feed, isMain, loading, mayOrder } from "../parts.js";
+import { list as listOf } from "../api.js";
+import { about, changes } from "../changes.js";
+import { afterDraw, all, changed, one, resource, state } from "../store.js";
+import { address, empty, errorNote, feed, loading, mayOrder } from "../parts.js";
 import { hold } from "../hold.js";
 import { asked, look } from "../query.js";
-import { detail, drawer } from "../drawer.js";
 import * as orders from "../orders.js";
 import { count, number } from "../text.js";
+import * as time from "../time.js";
 import * as timeline from "../timeline.js";
 import { isOpen } from "../timeline_open.js";
 import { opensFirst } from "../timeline_rows.js";
@@ -23,6 +24,8 @@ const CLUSTER_HOSTS_MAX = 400;
 const LINES = 8;
 /** Main changes that are read: several can be one line. */
 const LINES_READ = 40;
+/** Changes of a campaign can come some time after its end, such as cordons that are removed. */
+const AFTER_MS = 24 * 3_600_000;
 /** @type {Record<string, string>} */
 const STATES = { running: "impacting,recovering", held: "ready", failed: "failed" };
 
@@ -46,14 +49,20 @@ const waits = () =>
   list("waits", () =>
     resource(`/v1/waits?rollout=${encodeURIComponent(campaign().rollout)}&limit=200`),
   );
-/** Its changes so far; the stream brings the newer ones. */
-const past = () =>
-  list("past", () =>
-    resource(
-      () => newest(`operation=${encodeURIComponent(campaign().rollout)}`, LINES_READ, isMain),
-      { topics: [READY] },
-    ),
-  );
+/** @type {ReturnType<typeof changes> | null} */
+let activity = null;
+/** Its main changes. */
+function past() {
+  const { rollout, campaign: name, ended } = campaign();
+  const query = { operation: rollout, main: "true", ...(ended && { until: later(ended) }) };
+  return (activity ??= changes(
+    query,
+    LINES_READ,
+    (entry) => about("request", rollout)(entry) || about("campaign", name)(entry),
+  ));
+}
+/** The service need not search what came long after the end. @param {string} ended */
+const later = (ended) => new Date(time.at(ended) + AFTER_MS).toISOString();
 const capacity = () => list("capacity", () => resource("/v1/capacity", { pause: 10_000 }));
 const clusterTree = (/** @type {string} */ cluster) =>
   list(`tree ${cluster}`, () =>
@@ -114,11 +123,37 @@ function hostsOf(cluster, rack) {
   return hosts(query).value?.filter((/** @type {any} */ each) => each.rack === rack);
 }
 
+/** The drawer, from when the first host is chosen. @type {typeof import("../drawer.js") | null} */
+let side = null;
+/** @type {Promise<void> | null} */
+let coming = null;
+
+function loadSide() {
+  coming ??= import("../drawer.js").then(
+    (found) => {
+      side = found;
+      changed({ now: true });
+    },
+    () => {
+      state.failure = "This part of the page cannot be loaded: reload the page";
+      changed();
+    },
+  );
+  return coming;
+}
+
+/** @param {string} host What is known of a host; null while the drawer is loaded. */
+function detailOf(host) {
+  if (!side) void loadSide();
+  return side && side.detail(campaign().campaign, host);
+}
+
 /** @param {string} host @param {boolean} [isByKey] */
-function select(host, isByKey) {
+async function select(host, isByKey) {
   look({ host });
-  if (host && (isByKey || matchMedia("(max-width: 1100px)").matches))
-    afterDraw(() => document.getElementById("drawer")?.focus());
+  if (!host || !(isByKey || matchMedia("(max-width: 1100px)").matches)) return;
+  await loadSide();
+  afterDraw(() => document.getElementById("drawer")?.focus());
 }
 
 function close() {
@@ -186,17 +221,7 @@ function hostsCard() {
 
 function dock() {
   const found = campaign();
-  const fresh = news().filter((each) =>
-    each.subjects.some(
-      (/** @type {string} */ one) =>
-        one === `request:${found.rollout}` || one === `campaign:${found.campaign}`,
-    ),
-  );
-  const known = new Set(fresh.map((each) => each.id));
-  const mine = [
-    ...fresh,
-    ...(past().value ?? []).filter((/** @type {any} */ each) => !known.has(each.id)),
-  ].filter(isMain);
+  const mine = past().entries();
   return html`<div class="dock">
     <section class="card" aria-labelledby="wh">
       <header>
@@ -216,7 +241,7 @@ function dock() {
         ><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a>
       </header>
       ${
-        past().value || mine.length
+        past().list.value || mine.length
           ? html`<div id="campaign-lines">
               ${feed(hold("campaign-lines", mine, (each) => each.id, id).rows, LINES)}
             </div>`
@@ -248,7 +273,7 @@ function view() {
     </div>
     <div class="two ${host ? "" : "alone"}">
       <div>${hostsCard()}${dock()}</div>
-      ${host ? drawer(found, host, close) : nothing}
+      ${host && side ? side.drawer(found, host, close) : nothing}
     </div>`;
 }
 
@@ -260,7 +285,7 @@ let revealed = "";
 
 /** A link with a host shows its row: all that hides it opens, once. @param {string} name */
 function reveal(name) {
-  const host = name && campaign() ? detail(campaign().campaign, name).value : null;
+  const host = name && campaign() ? detailOf(name)?.value : null;
   if (!host || revealed === name) return;
   revealed = name;
   afterDraw(() => timeline.reveal(host));
@@ -299,6 +324,7 @@ export const page = {
     if (name !== id) {
       id = name ?? "";
       lists = {};
+      activity = null;
       revealed = "";
       timeline.reset();
     }
@@ -312,18 +338,18 @@ export const page = {
     }
     const opened = [...wanted].map(hosts);
     const parts = tree().value?.racks_left_out ? openClusters().map(clusterTree) : [];
-    const shown = asked("host") ? [detail(found.campaign, asked("host"))] : [];
+    const shown = asked("host") ? detailOf(asked("host")) : null;
     return [
       self(),
       tree(),
       outlook(),
       capacity(),
       waits(),
-      past(),
+      past().list,
       ...(isHaltedByCheck() ? [checks()] : []),
       ...opened,
       ...parts,
-      ...shown,
+      ...(shown ? [shown] : []),
     ];
   },
 };

@@ -1,13 +1,15 @@
 // The history: who did what, when and why. The filters are in the address.
 
 import { html, nothing } from "../lit.js";
-import { newest } from "../api.js";
-import { resource, state } from "../store.js";
-import { empty, feed, isMain, loaded } from "../parts.js";
+import { about, changes } from "../changes.js";
+import { state } from "../store.js";
+import { empty, feed, loaded, moment } from "../parts.js";
 import { hold } from "../hold.js";
 import { asked, look } from "../query.js";
+import * as time from "../time.js";
 
-const LINES = 400;
+/** Changes that are read at once. */
+const STEP = 400;
 /** @type {[string, string][]} */
 const SPANS = [
   ["1h", "1 hour"],
@@ -29,21 +31,37 @@ const FILTERS = [
   "cluster",
 ];
 
-/** @type {import("../store.js").Resource | null} */
-let found = null;
+/** Places of hosts, which the entries do not have. */
+const PLACES = ["rack", "cluster"];
+
+let found = changes({}, STEP);
 let path = "";
 
-function entries() {
-  const query = new URLSearchParams();
-  for (const name of FILTERS) if (asked(name)) query.set(name, asked(name));
-  query.set("since", asked("since") || "1d");
-  const isAll = asked("all") === "yes" || Boolean(asked("what"));
-  const next = `${query}&all=${isAll}`;
-  if (next !== path || !found) {
+const isAll = () => asked("all") === "yes" || Boolean(asked("what"));
+
+/** Whether an entry of the stream matches the filters. @param {any} entry */
+const isMine = (entry) =>
+  ["host", "vm", "tenant", "scope"].every((kind) => isAbout(entry, kind, asked(kind))) &&
+  isAbout(entry, "event", asked("event").toUpperCase()) &&
+  ["operation", "request"].some((kind) => isAbout(entry, kind, asked("operation"))) &&
+  (!asked("actor") || asked("actor") === entry.actor) &&
+  entry.what.startsWith(asked("what"));
+
+const isAbout = (
+  /** @type {any} */ entry,
+  /** @type {string} */ kind,
+  /** @type {string} */ name,
+) => !name || about(kind, name)(entry);
+
+function list() {
+  /** @type {Record<string, string>} */
+  const query = { since: asked("since") || "1d" };
+  for (const name of FILTERS) if (asked(name)) query[name] = asked(name);
+  if (!isAll()) query["main"] = "true";
+  const next = new URLSearchParams(query).toString();
+  if (next !== path) {
     path = next;
-    found = resource(() => newest(query.toString(), LINES + 1, (each) => isAll || isMain(each)), {
-      pause: 5000,
-    });
+    found = changes(query, STEP, PLACES.some((name) => asked(name)) ? null : isMine);
   }
   return found;
 }
@@ -64,8 +82,49 @@ const field = (/** @type {string} */ name, /** @type {string} */ label) =>
     >${label} <input name=${name} .value=${asked(name)} spellcheck="false" autocomplete="off"
   /></label>`;
 
+/** What is shown of the list, and how far it has been searched. */
+function lines() {
+  const { rows, newer } = hold("history-lines", list().entries(), (each) => each.id, path);
+  const { next } = list().list.value;
+  return html`${newer ? html`<p class="in soft">${newer} new</p>` : nothing}${
+    rows.length
+      ? html`<div class="wide-feed" id="history-lines">${feed(rows, Infinity)}</div>`
+      : next
+        ? nothing
+        : noMatch()
+  }${next ? further() : nothing}`;
+}
+
+const noMatch = () =>
+  empty(
+    "No change matches",
+    html`${
+        isAll()
+          ? nothing
+          : html`<button @click=${() => look({ all: "yes" })}>Show all changes</button> `
+      }<button
+        @click=${() =>
+          look({ ...Object.fromEntries(FILTERS.map((name) => [name, ""])), since: "60d" })}
+      >
+        Clear the filters
+      </button>`,
+  );
+
+/** Where the search of the service has ended, and how it goes on. */
+function further() {
+  const { list: read } = list();
+  return html`<div class="in acts">
+    <span role="status"
+      >${read.value.items.length ? "Searched" : "No change matches so far. Searched"} back to
+      ${moment(time.at(read.value.answer.searched_to))}.</span
+    >
+    <button ?disabled=${read.isBusy()} @click=${read.more}>
+      ${read.isBusy() ? "Searching…" : "Search further"}
+    </button>
+  </div>`;
+}
+
 function view() {
-  const isAll = asked("all") === "yes";
   const others = FILTERS.filter(
     (name) => !["host", "vm", "tenant", "actor"].includes(name) && asked(name),
   );
@@ -85,9 +144,12 @@ function view() {
           )}
         </div>
         <div class="seg" role="group" aria-label="Changes">
-          <button aria-pressed=${isAll ? "false" : "true"} @click=${() => look({ all: "" })}>
+          <button aria-pressed=${asked("all") ? "false" : "true"} @click=${() => look({ all: "" })}>
             main</button
-          ><button aria-pressed=${isAll ? "true" : "false"} @click=${() => look({ all: "yes" })}>
+          ><button
+            aria-pressed=${asked("all") ? "true" : "false"}
+            @click=${() => look({ all: "yes" })}
+          >
             all
           </button>
         </div>
@@ -108,43 +170,9 @@ function view() {
             </button>`,
         )}
       </form>
-      ${loaded(entries(), (all) => {
-        const { rows: shown, newer } = hold(
-          "history-lines",
-          all.filter((/** @type {any} */ each) => isAll || asked("what") || isMain(each)),
-          (each) => each.id,
-          path,
-        );
-        return shown.length
-          ? html`${newer ? html`<p class="in soft">${newer} new</p>` : nothing}
-              <div class="wide-feed" id="history-lines">${feed(shown, LINES)}</div>
-              ${
-                shown.length > LINES
-                  ? html`<p class="in soft">
-                      The latest ${LINES} lines. Choose a shorter time, or filter, to see earlier
-                      ones.
-                    </p>`
-                  : nothing
-              }`
-          : empty(
-              "No change matches",
-              html`${
-                  isAll
-                    ? nothing
-                    : html`<button @click=${() => look({ all: "yes" })}>Show all changes</button> `
-                }<button
-                  @click=${() =>
-                    look({
-                      ...Object.fromEntries(FILTERS.map((name) => [name, ""])),
-                      since: "60d",
-                    })}
-                >
-                  Clear the filters
-                </button>`,
-            );
-      })}
+      ${loaded(list().list, lines)}
     </section>`;
 }
 
 /** @type {import("../pages.js").Page} */
-export const page = { title: () => "History", view, uses: () => [entries()] };
+export const page = { title: () => "History", view, uses: () => [list().list] };

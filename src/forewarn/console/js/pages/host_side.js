@@ -1,14 +1,13 @@
 // All that is known of one host: why it waits, its open work, its VMs, and what happened to it.
 
 import { html, nothing } from "../lit.js";
-import { newest } from "../api.js";
+import { about as isAbout, changes } from "../changes.js";
 import { resource } from "../store.js";
 import {
   address,
   campaignAddress,
   errorNote,
   feed,
-  isMain,
   loading,
   marked,
   mayOrder,
@@ -28,6 +27,7 @@ const HISTORY_READ = 100;
 
 /** @type {Map<string, import("../store.js").Resource[]>} */
 const known = new Map();
+let past = changes({}, HISTORY_READ);
 
 /** @param {string} name Explanation, open work, history and VMs of a host. */
 export function about(name) {
@@ -35,11 +35,12 @@ export function about(name) {
   if (!found) {
     known.clear();
     const host = encodeURIComponent(name);
+    past = changes({ host: name, main: "true" }, HISTORY_READ, isAbout("host", name));
     found = [
       resource(`/v1/explain/${host}?kind=host`, { pause: 2000 }),
       resource(`/v1/operations?host=${host}&limit=50`, { pause: 2000 }),
-      resource(() => newest(`host=${host}`, HISTORY_READ, isMain), { pause: 5000 }),
       resource(`/v1/fleet?host=${host}`, { topics: ["problems", "history"], pause: 3000 }),
+      past.list,
     ];
     known.set(name, found);
   }
@@ -76,7 +77,7 @@ const work = (operation) =>
 
 /** @param {string} name */
 export function side(name) {
-  const [explained, operations, past, fleet] = about(name);
+  const [explained, operations, fleet] = about(name);
   const found = explained?.value;
   const host = fleet?.value?.hosts[0];
   const vms = fleet?.value?.vms ?? [];
@@ -149,7 +150,7 @@ export function side(name) {
     }
     <div class="in">
       <h3>Lately</h3>
-      ${past?.value ? feed(past.value.filter(isMain), HISTORY_LINES) : nothing}<a
+      ${past.list.value ? feed(past.entries(), HISTORY_LINES) : nothing}<a
         href=${address("history", ["host", name], ["since", "60d"])}
         >All of its history</a
       >

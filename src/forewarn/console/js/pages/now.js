@@ -10,7 +10,6 @@ import {
   empty,
   errorNote,
   feed,
-  isMain,
   loaded,
   loading,
   mayOrder,
@@ -20,7 +19,7 @@ import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { etaOf, etas } from "./campaign_etas.js";
 import { down, lookups } from "./now_down.js";
-import { entries, past } from "./latest.js";
+import { every, main } from "./latest.js";
 import { held, unknown, waiting } from "./now_lists.js";
 
 const waits = resource("/v1/waits?limit=200", { topics: ["history", "problems"] });
@@ -36,7 +35,7 @@ const filters = { who: "", what: "main" };
 const PARTS = ["driver", "clock", "policy"];
 
 /** @param {any} entry */
-function isWanted({ actor, ...entry }) {
+function isWanted({ actor }) {
   const kind = PARTS.includes(actor)
     ? actor
     : actor.startsWith("vm ")
@@ -44,13 +43,15 @@ function isWanted({ actor, ...entry }) {
       : actor.includes("/")
         ? "tenants"
         : "operators";
-  return (filters.what === "all" || isMain(entry)) && (!filters.who || filters.who === kind);
+  return !filters.who || filters.who === kind;
 }
+
+const latest = () => (filters.what === "all" ? every : main);
 
 function activity() {
   const { rows: shown, newer } = hold(
     "act-lines",
-    entries().filter(isWanted),
+    latest().entries().filter(isWanted),
     (each) => each.id,
     `${filters.who}/${filters.what}`,
   );
@@ -77,11 +78,13 @@ function activity() {
       </select>
     </header>
     ${
-      past.value === undefined && !past.error
+      latest().list.value === undefined && !latest().list.error
         ? loading
         : shown.length
           ? html`<div id="act-lines">${feed(shown, LINES)}</div>`
-          : empty("Nothing has happened", "Changes appear here at once.")
+          : latest().entries().length
+            ? empty("None of the latest changes", "The whole history may have earlier ones.")
+            : empty("Nothing has happened", "Changes appear here at once.")
     }
     <div class="in"><a href=${address("history")}>Whole history</a></div>
   </section>`;
@@ -305,5 +308,5 @@ function view(_) {
 export const page = {
   title: () => "Now",
   view,
-  uses: () => [waits, capacity, overview, past, ...etas(all("campaigns")), ...lookups()],
+  uses: () => [waits, capacity, overview, latest().list, ...etas(all("campaigns")), ...lookups()],
 };

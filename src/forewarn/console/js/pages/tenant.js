@@ -3,11 +3,11 @@
 
 import { html, nothing } from "../lit.js";
 import { all, resource, state } from "../store.js";
-import { address, empty, feed, isMain, loaded, loading, mayOrder, moment } from "../parts.js";
+import { address, empty, feed, loaded, loading, mayOrder, moment } from "../parts.js";
 import * as orders from "../own_orders.js";
 import { count } from "../text.js";
 import * as time from "../time.js";
-import { entries, past as earlier } from "./latest.js";
+import { main } from "./latest.js";
 import { availability, scopes } from "./availability.js";
 import { banner, cards, downVms, waiting } from "./tenant_cards.js";
 import { ownVms, past, vms } from "./tenant_vms.js";
@@ -56,14 +56,14 @@ function choices() {
 }
 
 function activity() {
-  const found = entries().filter(isMain);
+  const found = main.entries();
   return html`<section class="card" aria-labelledby="h">
     <header>
       <h2 id="h">Recent activity</h2>
       <span class="grow"></span><a href=${address("history", ["since", "60d"])}>all</a>
     </header>
     ${
-      earlier.value === undefined && !earlier.error
+      main.list.value === undefined && !main.list.error
         ? loading
         : found.length
           ? feed(found, LINES)
@@ -117,5 +117,5 @@ function title(_) {
 export const page = {
   title,
   view,
-  uses: () => [vms, past(), availability("7d"), deferrals, windows, earlier],
+  uses: () => [vms, past(), availability("7d"), deferrals, windows, main.list],
 };

@@ -3,10 +3,10 @@
 
 import { html, nothing } from "../lit.js";
 import { all, one, resource, silence, state } from "../store.js";
-import { bar, campaignPill, grouped, hatch, isMain } from "../parts.js";
+import { bar, campaignPill, grouped, hatch } from "../parts.js";
 import { number, some } from "../text.js";
 import * as time from "../time.js";
-import { entries, past } from "./latest.js";
+import { main } from "./latest.js";
 import { fleetMap, map } from "./wall_map.js";
 import { says } from "./wall_says.js";
 
@@ -228,7 +228,7 @@ function view() {
         })}
       </div>
       <div class="tick">
-        ${grouped(entries().filter(isMain))
+        ${grouped(main.entries())
           .slice(0, TICKS)
           .map(([entry]) => tick(entry))}
       </div>
@@ -271,6 +271,6 @@ export const page = {
     const mine = each
       ? [tree(each.campaign), outlook(each.campaign), running(each.campaign)]
       : [overview()];
-    return [waits(), capacity(), past, ...mine, ...(fixed ? [self()] : [])];
+    return [waits(), capacity(), main.list, ...mine, ...(fixed ? [self()] : [])];
   },
 };
