@@ -148,12 +148,15 @@ class Committed:
         seen: Mapping[Name, Record | None],
         answers: Mapping[Question, tuple[str, ...] | None],
         earliest: Earliest,
+        *,
+        gone: Iterable[Name] = (),
     ) -> None:
-        """Store the records and query results of a transaction.
+        """Store the records and query results of a transaction, and forget removed ones.
 
         A record that is None does not exist; a result that is None is not known.
         """
         self._records.take(seen, RECORDS_KEPT)
+        self._records.drop(gone)
         self._answers.take(answers, ANSWERS_KEPT)
         self.earliest.update(earliest.news)
         for name in earliest.forgotten:
@@ -179,6 +182,7 @@ class RememberingTransaction(RowTransaction):
         self._earliest = Earliest(committed.earliest)
         self._moved: dict[Name, Record | None] = {}
         """The records that were written since `_earliest` was up to date, as they were."""
+        self._removed: set[Name] = set()
         self._affected: set[Question] = set()
         """Queries whose results a write of this transaction may have changed."""
 
@@ -362,6 +366,7 @@ class RememberingTransaction(RowTransaction):
         self._pending.send(type(old))
         super().remove(old)
         self.seen[type(old), old.key] = None
+        self._removed.add((type(old), old.key))
         if type(old) in RANGES_OF:
             self._moved.setdefault((type(old), old.key), old)
         self._follow(old, None)
@@ -381,7 +386,11 @@ class RememberingTransaction(RowTransaction):
     def remember(self) -> None:
         """Keep what this transaction has read and written, after the commit."""
         earliest = self._instants() if self._moved else self._earliest
-        self._committed.take(self.seen, self.answers, earliest)
+        gone = [name for name in self._removed if self.seen[name] is None]
+        for name in gone:
+            # Nobody asks for it again, and the others need the room.
+            del self.seen[name]
+        self._committed.take(self.seen, self.answers, earliest, gone=gone)
 
     def _rows(self, name: str, kind: type[Record], values: Values) -> list[Row]:
         """Send the pending writes that a statement may read, and return its rows."""

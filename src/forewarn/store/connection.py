@@ -73,6 +73,7 @@ class Connection:
         self._path = path
         self._failure: StoreError | None = None
         self._is_closed = False
+        self._version = 0
         mode = "ro" if read_only else "rwc" if may_make else "rw"
         try:
             self._sqlite = sqlite3.connect(
@@ -163,6 +164,12 @@ class Connection:
         """Open a transaction; only an immediate one takes the write lock."""
         self._failure = None
         self.run("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    def was_changed(self) -> bool:
+        """Return whether others may have written to the file since the last call."""
+        before = self._version
+        [(self._version,)] = self.rows("PRAGMA data_version")
+        return self._version != before
 
     def begin_snapshot(self) -> None:
         """Open a transaction that sees one moment, from its first statement."""

@@ -1,6 +1,6 @@
 """A dictionary that keeps its latest entries."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Generic, TypeVar, cast
 
@@ -42,6 +42,12 @@ class Recent(Generic[K, V]):
             last = islice(self._young.items(), max(0, len(self._young) - limit), None)
             self._old = dict(last) if len(self._young) > limit else self._young
             self._young = {}
+
+    def drop(self, names: Iterable[K]) -> None:
+        """Remove the entries with these names, if there are any."""
+        for name in names:
+            self._young.pop(name, None)
+            self._old.pop(name, None)
 
     def clear(self) -> None:
         """Remove all entries."""

@@ -83,6 +83,9 @@ class SqliteStore:
             rows = writer.rows_changed
             try:
                 writer.begin(immediate=True)
+                if writer.was_changed():
+                    # As by a restore into the open file: what is cached may be wrong.
+                    self._committed.forget()
                 transaction = RememberingTransaction(writer, self._committed)
                 result = work(transaction)
                 transaction.send_all()

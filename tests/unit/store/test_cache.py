@@ -1,7 +1,9 @@
 """The writer's cache equals the stored records: compared with a store without it."""
 
 import random
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -226,6 +228,38 @@ def test_record_changed_by_another_connection_is_read_again(store: SqliteStore) 
         return tx.replace(vm, replace(vm, started=("op-1",)))
 
     assert store.transact(work).revision == 8
+
+
+def test_file_that_another_program_changed_is_read_anew(
+    store: SqliteStore, path: Path
+) -> None:
+    """As by a restore into the open file: all records can be others."""
+    store.transact(lambda tx: tx.add(VM))
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("UPDATE vms SET host = 'h9'")
+        other.commit()
+    vm = store.transact(lambda tx: tx.get(Vm, "web_0"))
+    assert vm is not None
+    assert vm.host == "h9"
+
+
+def test_removed_records_take_no_room_in_the_cache(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "RECORDS_KEPT", 10)
+    store.transact(lambda tx: tx.add(VM))
+    events = [replace(EVENT, event_id=f"E{number}") for number in range(20)]
+    store.transact(lambda tx: [tx.add(event) for event in events])
+    store.transact(lambda tx: tx.get(Vm, "web_0"))
+
+    def purge(tx: Transaction) -> None:
+        for event in every(tx, kinds.EVERYTHING[Event]):
+            tx.remove(event)
+
+    store.transact(purge)
+    assert store._committed.find((Vm, "web_0"))
+    assert all(store._committed.find((Event, it.event_id)) is None for it in events)
+    assert store.transact(lambda tx: tx.get(Event, "E0")) is None
 
 
 def test_audit_entry_is_never_written_twice(store: SqliteStore) -> None:

@@ -146,6 +146,9 @@ class PostgresStore:
         try:
             writer.begin()
             number = self._fence.enter(writer)
+            if number != self._fence.number + 1:
+                # Another state was restored meanwhile: what is cached may be wrong.
+                self._committed.forget()
             transaction = FeedingTransaction(writer, self._committed)
             result = work(transaction)
             transaction.send_all()
