@@ -5,10 +5,11 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.control.call_gate import HeldCalls
 from forewarn.control.plane import Plane
-from forewarn.control.requests import fleet_changes, verbs
+from forewarn.control.execution import release
+from forewarn.control.requests import failures, fleet_changes, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.work import Who
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Call
 from forewarn.drivers.simulated import SimulatedDriver
@@ -21,6 +22,7 @@ from forewarn.protocol.operations import Action, CallState, Operation
 from forewarn.protocol.published import Publication
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
+from forewarn.store.port import every
 from tests.support import planes
 from tests.unit.admin.gateway import START, LocalGateway
 
@@ -188,6 +190,27 @@ def test_killed_while_a_call_waits_the_next_start_makes_it_once(
     service.open(1)
     [operation] = service.operations()
     assert service.made == [(operation.operation_id, 1)]
+
+
+def test_call_that_ends_in_the_transaction_that_starts_it_is_never_made(
+    service: Service,
+) -> None:
+    who = Who(actor=operator("test"))
+    service.gate.open_to = 99
+    service.plane.order(
+        who,
+        lambda work: verbs.maintain(work, ["h1"], Action.FREEZE, OrderOptions()),
+        now=START,
+    )
+
+    def start_and_fail(work: Work) -> None:
+        [operation] = every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, "h1")
+        release.start_if_ready(work, operation.operation_id)
+        assert work.operation(operation.operation_id).call_state is CallState.ISSUED
+        failures.fail_host(work, "h1")
+
+    service.plane.order(who, start_and_fail, now=START + 16 * MINUTE)
+    assert service.made == []
 
 
 def test_dropped_call_is_never_ready() -> None:

@@ -413,9 +413,15 @@ class Work:
         self._effects.questions.append(question)
 
     def abort(self, operation: Operation) -> None:
-        """Tell the driver after the commit that a call is obsolete."""
+        """Tell the driver after the commit that a call is obsolete.
+
+        If it was to be made after the same commit, it is not made.
+        """
         if operation.generation:
-            self._effects.aborts.append((operation.operation_id, operation.generation))
+            name = operation.operation_id, operation.generation
+            self._effects.aborts.append(name)
+            calls = self._effects.calls
+            self._effects.calls = [each for each in calls if each.name != name]
 
     # Ending
 
