@@ -117,6 +117,10 @@ HELD_KEPT_SECONDS = 5.0
 """How long the reasons found by one scrape are reused, so that two Prometheus servers
 cost as much as one."""
 
+HELD_WAIT_SECONDS = 3.0
+"""Maximum time that a scrape waits for these reasons. The read takes milliseconds, but
+longer than Prometheus waits for a scrape (10 s) if the database is away."""
+
 ADMIN_CONNECTIONS_MAX = 4_096
 """Maximum concurrent connections to the operator API: each stream and each running
 request is one. Tenants can have 500 streams and operators 100."""

@@ -4,10 +4,12 @@
 
 A GET of a VM updates only the counters of the endpoint. Metrics that need the store are
 read at the scrape, in a reader thread, with a limited number of rows. The result is
-reused for a few seconds by further scrapes.
+reused for a few seconds by further scrapes. While the store does not answer, a scrape has
+no such metrics, and all others.
 """
 
 import asyncio
+import logging
 import platform
 import resource
 from collections import Counter
@@ -38,8 +40,10 @@ from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.tally import Counted, Tally
 from forewarn.service.webhooks.receivers import Webhooks
-from forewarn.store.port import Reader, Store
+from forewarn.store.port import Reader, Store, StoreError
 from forewarn.store.remembered import Remembered
+
+logger = logging.getLogger("forewarn.service")
 
 LATE_SHARE = 5
 """An approval is late if less than one LATE_SHARE-th of the notice is left."""
@@ -95,7 +99,7 @@ class Metrics:
         self._held: Held | None = None
         self._held_at = 0.0
         """The monotonic time at which the read of `_held` began."""
-        self._looking: asyncio.Task[Held] | None = None
+        self._looking: asyncio.Task[Held | None] | None = None
 
     def begin_tally(self, store: Store) -> None:
         """Count from the present state of a store, in which nothing writes yet."""
@@ -164,20 +168,19 @@ class Metrics:
             Reading(metric_definitions.APPROVALS, dict(self.approvals)),
         ]
 
-    def _of_work(self, held: Held) -> list[Reading]:
+    def _of_work(self, held: Held | None) -> list[Reading]:
         tally = self.tally
         counts, ages = tally.operations()
+        late, reasons = ([], []) if held is None else _of_reasons(held)
         return [
             Reading(metric_definitions.EVENTS, dict(tally.live)),
             Reading(metric_definitions.STEPS, dict(tally.steps)),
             Reading(metric_definitions.APPROVAL_SECONDS, dict(tally.approval_seconds)),
-            Reading(metric_definitions.APPROVALS_LATE, held.late),
+            *late,
             Reading(metric_definitions.OPERATIONS, counts),
             Reading(metric_definitions.OPERATION_AGE, ages),
             Reading(metric_definitions.OPERATIONS_ENDED, dict(tally.ended)),
-            Reading(metric_definitions.HELD, held.reasons),
-            Reading(metric_definitions.UNEXAMINED, held.unexamined),
-            Reading(metric_definitions.RELAYS_SILENT, held.silent_relays),
+            *reasons,
             Reading(metric_definitions.DRIVER_CALLS, dict(tally.calls)),
             Reading(metric_definitions.DRIVER_RESULTS, dict(tally.results)),
         ]
@@ -206,25 +209,43 @@ class Metrics:
 
     # Why operations cannot proceed
 
-    async def _waiting_reasons(self, readings: Readings) -> Held:
+    async def _waiting_reasons(self, readings: Readings) -> Held | None:
         """Return the reasons of waiting operations, at most HELD_KEPT_SECONDS old.
 
-        Simultaneous scrapes share one read, and a failed read leaves nothing.
+        Simultaneous scrapes share one read. None: the store does not answer, so they are
+        not known.
         """
         now = self._clock.monotonic()
         if self._held is not None and now - self._held_at < limits.HELD_KEPT_SECONDS:
             return self._held
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_now(readings, now))
-        return await asyncio.shield(self._looking)
-
-    async def _look_now(self, readings: Readings, began: float) -> Held:
-        open_operations, instant = self.tally.open(), self._clock.now()
-        held = await readings.read(
-            lambda reader: look(reader, open_operations, now=instant)
+        done, _ = await asyncio.wait(
+            {self._looking}, timeout=limits.HELD_WAIT_SECONDS
         )
+        return self._looking.result() if done else None
+
+    async def _look_now(self, readings: Readings, began: float) -> Held | None:
+        open_operations, instant = self.tally.open(), self._clock.now()
+        try:
+            held = await readings.read(
+                lambda reader: look(reader, open_operations, now=instant)
+            )
+        except StoreError as error:
+            # The other metrics say what has happened, so they must not fail with this one.
+            logger.debug("the reasons of waiting operations are not known: %s", error)
+            held = None
         self._held, self._held_at = held, began
         return held
+
+
+def _of_reasons(held: Held) -> tuple[list[Reading], list[Reading]]:
+    """Return the readings about approvals, and those about operations."""
+    return [Reading(metric_definitions.APPROVALS_LATE, held.late)], [
+        Reading(metric_definitions.HELD, held.reasons),
+        Reading(metric_definitions.UNEXAMINED, held.unexamined),
+        Reading(metric_definitions.RELAYS_SILENT, held.silent_relays),
+    ]
 
 
 def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> Held:

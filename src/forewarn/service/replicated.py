@@ -27,7 +27,8 @@ from dataclasses import replace
 from forewarn.admin.gateways import ClusterGateway
 from forewarn.admin.leader import Leader
 from forewarn.admin.meters import Reading
-from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.lease import Seat
+from forewarn.cluster.port import LeaseRow, Role
 from forewarn.cluster.times import Times
 from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.gateway import FOLLOWS, BusyError, Health
@@ -334,10 +335,8 @@ class ReplicatedService(Service):
         replica = self._replica
         is_open = self.endpoint.is_open(self.clock.monotonic())
         decides = self._decides and not isinstance(super().failure, TERM_ENDS)
-        if decides and not is_open:
-            health = super().health()
-            problem = "this replica cannot renew its lease: its documents may be old"
-            return replace(health, ready=False, problems=(*health.problems, problem))
+        if decides and replica is not None:
+            return _with_lease(super().health(), replica.keeper.seat, is_open=is_open)
         if decides or replica is None:
             return super().health()
         problems: list[str] = []
@@ -417,3 +416,18 @@ class ReplicatedService(Service):
         if self._replica is not None:
             self._following.close()
             await self._replica.stop()
+
+
+def _with_lease(health: Health, seat: Seat, *, is_open: bool) -> Health:
+    """Return the health of a replica that leads, with the problem of its lease, if any.
+
+    Without a lease it begins no driver calls. It stays ready as long as it may answer from
+    its documents.
+    """
+    if is_open and seat.role is not Role.UNSURE:
+        return health
+    problem = "the database does not answer: this replica cannot renew its lease"
+    if not is_open:
+        problem = f"{problem}, and its documents may be old"
+    ready, problems = health.ready and is_open, (*health.problems, problem)
+    return replace(health, ready=ready, problems=problems)

@@ -310,14 +310,38 @@ async def test_simultaneous_scrapes_share_one_read_of_the_reasons() -> None:
 
 
 @in_loop
-async def test_reasons_are_read_again_after_a_failed_read() -> None:
+async def test_reasons_are_unknown_and_read_again_after_a_failed_read() -> None:
     metrics, reads = Metrics(VirtualClock(START)), Reads(StoreError("no disk"))
     reads.released.set()
     readings = cast("Readings", reads)
     for _ in range(2):
-        with pytest.raises(StoreError):
-            await metrics._waiting_reasons(readings)
+        assert await metrics._waiting_reasons(readings) is None
     assert reads.count == 2
+
+
+@in_loop
+async def test_scrape_does_not_wait_for_a_store_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = Reads()
+    async with running(service_of()) as service:
+        usual = await scrape(service)
+        monkeypatch.setattr(limits, "HELD_WAIT_SECONDS", 0)
+        readings = service.gateway.readings
+        monkeypatch.setattr(readings, "read", reads.read)
+        for _ in range(2):
+            without = await scrape(service)
+            assert without["forewarn_ready", ()] == 1
+            names = {name for name, _ in usual} - {name for name, _ in without}
+            assert names == {
+                "forewarn_approvals_late",
+                "forewarn_operations_held",
+                "forewarn_operations_unexamined",
+                "forewarn_relays_silent",
+            }
+        # The scrapes share the read that has no answer.
+        assert reads.count == 1
+        reads.released.set()
 
 
 @in_loop

@@ -6,13 +6,18 @@ from typing import TypeVar
 
 import pytest
 
+from forewarn.cluster import documents
 from forewarn.cluster.port import LeaseRow
+from forewarn.fleet.file import FleetText
 from forewarn.service import limits
+from forewarn.service.cluster import replica as replica_module
 from forewarn.store.feed import LeaderStore
 from forewarn.store.memory_cluster import MemoryLeaderStore, SharedMemory
 from forewarn.store.port import NoSpaceError, StoreGoneError, Transaction
 from tests.support.loops import in_loop, until
 from tests.unit.service.cluster.test_replicas import (
+    FLEET,
+    LEASE,
     Backend,
     Replica,
     eventually,
@@ -88,6 +93,37 @@ async def begun(first: Replica, second: Replica) -> FailingBackend:
     first.backend.is_cut = False
     await eventually(second.is_served)
     return backend
+
+
+@in_loop
+async def test_leader_without_work_says_that_its_database_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No request comes: the renewal of the lease notices it."""
+    for module in (documents, replica_module):
+        monkeypatch.setattr(module, "READ_LEASE", 3 * LEASE)
+    only = Replica("r1", Backend(SharedMemory()))
+    await only.service.start(fleet=FleetText(name="fleet.toml", text=FLEET))
+    try:
+        await until(lambda: only.leads)
+        assert await eventually(lambda: is_ready(only))
+        only.backend.is_cut = True
+        await until(lambda: bool(only.service.health().problems))
+        away = "the database does not answer: this replica cannot renew its lease"
+        assert only.service.health().problems == (away,)
+        await until(lambda: not only.service.health().ready)
+        _, answer = await only.ask("/readyz")
+        assert answer["problems"] == [f"{away}, and its documents may be old"]
+        assert (await only.metrics())["ready",] == 0
+        only.backend.is_cut = False
+        assert await eventually(lambda: is_ready(only))
+        assert only.service.health().problems == ()
+    finally:
+        await only.service.stop()
+
+
+async def is_ready(replica: Replica) -> bool:
+    return (await replica.ask("/readyz"))[0] == 200
 
 
 @in_loop
