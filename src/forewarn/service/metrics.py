@@ -220,9 +220,7 @@ class Metrics:
             return self._held
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_now(readings, now))
-        done, _ = await asyncio.wait(
-            {self._looking}, timeout=limits.HELD_WAIT_SECONDS
-        )
+        done, _ = await asyncio.wait({self._looking}, timeout=limits.HELD_WAIT_SECONDS)
         return self._looking.result() if done else None
 
     async def _look_now(self, readings: Readings, began: float) -> Held | None:

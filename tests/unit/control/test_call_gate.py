@@ -4,8 +4,8 @@ import pytest
 
 from forewarn.clock import VirtualClock
 from forewarn.control.call_gate import HeldCalls
-from forewarn.control.plane import Plane
 from forewarn.control.execution import release
+from forewarn.control.plane import Plane
 from forewarn.control.requests import failures, fleet_changes, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
