@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.support.consoles import NARROW, Place, Tab
 from tests.support.processes import eventually
@@ -192,22 +192,3 @@ def test_narrow_page_has_stop_under_the_thumb(
     assert box["height"] >= 36
     width = page.evaluate("() => document.documentElement.scrollWidth")
     assert width <= NARROW["width"]
-
-
-def test_all_failed_hosts_are_retried_by_one_order(
-    place: Place, campaign: str, new_tab: Callable[..., Tab]
-) -> None:
-    tab = new_tab(place)
-
-    def failed(route: Route) -> None:
-        tree = route.fetch().json()
-        route.fulfill(json={**tree, "counts": {"failed": 2, "planned": 10}})
-
-    tab.page.route(re.compile("/tree$"), failed)
-    page = tab.open(f"campaigns/{campaign}")
-    expect(page.get_by_role("button", name="Retry all 2…")).to_have_count(0)
-    page.get_by_role("button", name="Failed 2").click()
-    page.get_by_role("button", name="Retry all 2…").click()
-    dialog = page.get_by_role("dialog", name="Retry all failed hosts?")
-    # It is the service that knows whether there are any.
-    expect(dialog).to_contain_text("has no failed host")

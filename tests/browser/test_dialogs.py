@@ -1,77 +1,12 @@
-"""Each dialog of an order: nothing in it keeps anybody out, and Esc leads back."""
+"""What came of an order, and what stays where it is while one reads."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import BrowserContext, Route, expect
 
-from tests.support.consoles import AXE, MIDDLE, NARROW, WIDE, Place, Tab, findings
-from tests.support.processes import eventually
-
-SIZES = [
-    pytest.param(MIDDLE, id="middle"),
-    pytest.param(NARROW, id="narrow"),
-    pytest.param(WIDE, id="wide"),
-]
-
-
-def left_by_esc(page: Page, opener: Locator, title: str | re.Pattern[str]) -> None:
-    """Open a dialog with the keyboard, have axe look at it, and leave it with Esc."""
-    opener.focus()
-    page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name=title)
-    expect(dialog).to_be_visible()
-    # Its effect is counted by now.
-    expect(dialog.locator(".eff li").first).to_be_visible()
-    assert findings(page) == [], title
-    page.keyboard.press("Escape")
-    expect(dialog).not_to_be_visible()
-    expect(opener).to_be_focused()
-
-
-def all_left_by_esc(page: Page, names: Sequence[tuple[str, str]]) -> None:
-    for button, title in names:
-        opener = page.get_by_role("button", name=button).first
-        left_by_esc(page, opener, re.compile(title))
-
-
-# Axe looks at a dozen dialogs.
-@pytest.mark.long
-@pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
-@pytest.mark.parametrize("size", SIZES)
-def test_axe_finds_nothing_in_any_dialog_and_esc_leads_back(
-    place: Place,
-    new_tab: Callable[..., Tab],
-    new_context: Callable[..., BrowserContext],
-    size: dict[str, int],
-) -> None:
-    place.serving.document("shop-c1-r0-0")
-    place.ask("/v1/fail", {"names": ["bank-c2-r1-2"]})
-    place.ask("/v1/host-cordon", {"hosts": ["c2-r0-0"]})
-    campaign = place.start_campaign()
-    (host,) = eventually(
-        lambda: place.ask(f"/v1/campaigns/{campaign}/hosts?state=announced")["hosts"],
-        lambda hosts: len(hosts) == 1,
-        what="the first host",
-    )
-    tab = new_tab(place, new_context(viewport=size, bypass_csp=True))
-    page = tab.open()
-    waits = [("Approve for shop…", "for shop"), ("Redeploy…", "^Redeploy")]
-    all_left_by_esc(page, waits)
-    page = tab.open("hosts?host=c1-r0-0")
-    all_left_by_esc(page, [("Cordon…", "^Cordon c1-r0-0")])
-    page = tab.open("hosts?host=c2-r0-0")
-    all_left_by_esc(page, [("Open…", "^Open c2-r0-0")])
-    page = tab.open(f"campaigns/{campaign}?host={host['host']}")
-    verbs = [("Stop", "^Stop microcode"), ("Pause…", "^Pause microcode")]
-    acts = [("Skip host…", "^Skip"), ("Cancel…", "^Cancel")]
-    all_left_by_esc(page, verbs + acts)
-    order = {"campaign": campaign, "reason": "bad image"}
-    place.ask("/v1/campaign-halt", order)
-    expect(page.get_by_role("button", name="Resume…")).to_be_visible()
-    all_left_by_esc(page, [("Resume…", "^Resume"), ("Abort…", "^Abort")])
-    assert place.ask(f"/v1/campaigns/{campaign}")["state"] == "Halted"
+from tests.support.consoles import AXE, MIDDLE, Place, Tab, findings
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")

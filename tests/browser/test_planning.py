@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
 
-from tests.support.consoles import CAMPAIGN, Place, Tab
+from tests.support.consoles import Place, Tab, campaign_text
 
-FILE = CAMPAIGN.format(name="microcode", reason="CHG-7", approval="true")
+FILE = campaign_text("CHG-7", approval=True)
 
 
 def test_campaign_is_planned_and_started(

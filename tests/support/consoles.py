@@ -1,7 +1,8 @@
 """A browser at the console of a real service, with a small fleet and a campaign."""
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from playwright.sync_api import (
     expect,
 )
 
+from tests.support.forked import PATIENCE_SECONDS
 from tests.support.processes import Serving
 
 TENANTS = ("shop", "bank")
@@ -41,16 +43,26 @@ LOOKS = [
 ]
 """Sizes and color schemes: each has its tests at once, and all pairs in the long ones."""
 
-CAMPAIGN = """\
+
+def campaign_text(
+    reason: str = "CHG-1",
+    *,
+    name: str = "microcode",
+    approval: bool = False,
+    clusters: Sequence[str] = (),
+) -> str:
+    """Return the file of a campaign on the hosts of some clusters, or on all."""
+    chosen = f"cluster = {json.dumps([*clusters])}" if clusters else "all = true"
+    return f"""\
 [campaign]
 name = "{name}"
 reason = "{reason}"
 impact = "reboot"
-select = {{ all = true }}
+select = {{ {chosen} }}
 budget = {{ in_flight = 3 }}
 [[campaign.stage]]
 hosts = 3
-approval = {approval}
+approval = {json.dumps(approval)}
 """
 
 
@@ -86,13 +98,22 @@ class Place:
     """A service with a fleet, whose console is looked at."""
 
     def __init__(
-        self, directory: Path, *, fleet_text: str = "", **settings: str
+        self,
+        directory: Path,
+        *,
+        fleet_text: str = "",
+        seconds: float = PATIENCE_SECONDS,
+        **settings: str,
     ) -> None:
-        """Start the service in a directory, with a fleet of its own if one is given."""
+        """Start the service in a directory, with a fleet of its own if one is given.
+
+        It must be ready after so many `seconds`.
+        """
         self._directory = directory
         self._fleet = fleet_text or fleet()
         self._settings = {"admin_listen": "127.0.0.1:0", **settings}
-        self.serving = Serving(directory, self._fleet, **self._settings).wait_ready()
+        self.serving = Serving(directory, self._fleet, **self._settings)
+        self.serving.wait_ready(seconds)
         self.url = self.serving.urls["operators"]
 
     def ask(self, path: str, body: object = None) -> Any:
@@ -100,14 +121,23 @@ class Place:
         return self.serving.admin(path, body)
 
     def start_campaign(
-        self, reason: str = "CHG-1", *, name: str = "microcode", approval: bool = False
+        self,
+        reason: str = "CHG-1",
+        *,
+        name: str = "microcode",
+        approval: bool = False,
+        clusters: Sequence[str] = (),
     ) -> str:
-        """Start a campaign on all hosts; return its ID.
+        """Start a campaign on the hosts of some clusters, or on all; return its ID.
 
         With `approval`, it waits for one after the first three hosts.
         """
-        terms = {"name": name, "reason": reason, "approval": str(approval).lower()}
-        text = CAMPAIGN.format(**terms)
+        return self.start(
+            campaign_text(reason, name=name, approval=approval, clusters=clusters)
+        )
+
+    def start(self, text: str) -> str:
+        """Start a campaign as its file says; return its ID."""
         plan = self.ask("/v1/campaigns/plan", {"text": text})
         order = {"text": text, "digest": plan["digest"]}
         return self.ask("/v1/campaigns", order)["campaign"]

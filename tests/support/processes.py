@@ -25,11 +25,15 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def eventually(
-    ask: Callable[[], T], is_right: Callable[[T], bool], *, what: str = ""
+    ask: Callable[[], T],
+    is_right: Callable[[T], bool],
+    *,
+    what: str = "",
+    seconds: float = PATIENCE_SECONDS,
 ) -> T:
     """Return the first answer that is right; fail with the last if none is."""
     clock, pause = SystemClock(), threading.Event()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
+    deadline = clock.monotonic() + seconds
     while True:
         began = clock.monotonic()
         answer = ask()
@@ -110,12 +114,13 @@ class Serving:
         """Return what this process has logged."""
         return self._log.read_bytes()[self._offset :].decode("utf-8", "replace")
 
-    def wait_ready(self) -> "Serving":
+    def wait_ready(self, seconds: float = PATIENCE_SECONDS) -> "Serving":
         """Return when it is ready; fail with its log if it ends instead."""
         log = eventually(
             self.log,
             lambda log: "ready;" in log or self.process.poll() is not None,
             what="a ready service",
+            seconds=seconds,
         )
         assert self.process.poll() is None, log
         self.urls = dict(_SERVING.findall(log))

@@ -232,5 +232,5 @@ CapacityPage = shape(
     zones=list_of(ZoneShape),
     pools=(list_of(PoolShape), "All pools of the selected hosts."),
     next_hosts=list_of(NextHost),
-    complete=(bool, "False if there are too many hosts to sum up."),
+    complete=(bool, "False if not all pools are named."),
 )

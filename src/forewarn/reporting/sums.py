@@ -1,8 +1,10 @@
 """Sums for operators: missing approvals by tenant, and free capacity by zone."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from forewarn.control.rules import reserves, rolling
 from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
@@ -14,7 +16,7 @@ from forewarn.protocol.views import View
 from forewarn.reporting.blocker_reports import Json, blocker_reports
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
-from forewarn.store.port import Reader, every
+from forewarn.store.port import Reader, columns, columns_of, every
 
 EVENTS_MAX = 20_000
 """Maximum live events that are read: half a second's work. With more, the sums are
@@ -147,9 +149,6 @@ def wait_sums(found: Iterable[Wait]) -> Json:
     }
 
 
-HOSTS_MAX = 50_000
-"""Maximum hosts that are summed up: half a second's work."""
-
 PLANNED_MAX = 5_000
 """Maximum waiting hosts that are read to find the next host of each rollout."""
 
@@ -176,18 +175,18 @@ class Zone:
     unlimited: int = 0
     """Hosts without a capacity, which no sum includes."""
 
-    def take(self, room: Capacity) -> None:
-        """Count one more host."""
-        self.hosts += 1
-        self.down += not room.is_up
-        self.in_work += room.works > 0
-        self.cordoned += room.is_cordoned
-        self.used += room.used
+    def take(self, room: Capacity, number: int) -> None:
+        """Count some more hosts that are alike."""
+        self.hosts += number
+        self.down += number * (not room.is_up)
+        self.in_work += number * (room.works > 0)
+        self.cordoned += number * room.is_cordoned
+        self.used += number * room.used
         if room.places == UNLIMITED_PLACES:
-            self.unlimited += 1
+            self.unlimited += number
             return
-        self.places += room.places
-        self.free += room.free if room.is_open else 0
+        self.places += number * room.places
+        self.free += number * room.free if room.is_open else 0
 
     def report(self) -> Json:
         """Return the zone as JSON."""
@@ -204,38 +203,55 @@ class Zone:
         }
 
 
-def zones(rooms: Iterable[Capacity]) -> list[Zone]:
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Hosts that are alike in all that is summed up."""
+
+    room: Capacity
+    """The capacity of each, without the name of a host."""
+    number: int
+
+
+def zones(rooms: Iterable[Alike]) -> list[Zone]:
     """Return the capacity of each zone, by name."""
     found: dict[str, Zone] = {}
-    for room in rooms:
-        found.setdefault(room.zone, Zone(zone=room.zone)).take(room)
+    for each in rooms:
+        zone = each.room.zone
+        found.setdefault(zone, Zone(zone=zone)).take(each.room, each.number)
     return [found[name] for name in sorted(found)]
 
 
-def rooms(
-    reader: Reader, hosts: Collection[str] | None = None
-) -> tuple[list[Capacity], bool]:
-    """Return the capacity records of hosts, and whether they are complete.
+_SUMMED = ("zone", "pool", "places", "used", "is_up", "works", "is_cordoned")
+"""Fields of a capacity record that are summed up."""
 
-    Without `hosts`, those of all hosts.
+
+def rooms(reader: Reader, hosts: Collection[str] | None = None) -> list[Alike]:
+    """Return the capacity of some hosts, or of all, with hosts that are alike together.
+
+    Few kinds of hosts are left of a large fleet, and no record is read as a whole: 100,000
+    hosts take 0.2 seconds.
     """
-    if hosts is None:
-        records = every(reader, kinds.ALL_ROOMS)
-    else:
-        kept = (reader.get(Capacity, name) for name in sorted(hosts))
-        records = (room for room in kept if room is not None)
-    found = list(islice(records, HOSTS_MAX + 1))
-    return found[:HOSTS_MAX], len(found) <= HOSTS_MAX
+    found = Counter[tuple[Any, ...]]()
+    for part in (
+        columns(reader, kinds.ALL_ROOMS, _SUMMED)
+        if hosts is None
+        else columns_of(reader, Capacity, _SUMMED, hosts)
+    ):
+        found.update(zip(*part, strict=True))
+    return [
+        Alike(Capacity(host="", **dict(zip(_SUMMED, values, strict=True))), number)
+        for values, number in found.items()
+    ]
 
 
 def pools(
-    reader: Reader, rooms: Iterable[Capacity], reserve: Amount
+    reader: Reader, rooms: Iterable[Alike], reserve: Amount
 ) -> tuple[list[Json], bool]:
     """Return the capacity and the reserve of the pools of hosts, by name, as JSON.
 
     With it, whether all pools are named.
     """
-    names = sorted({room.pool for room in rooms})
+    names = sorted({each.room.pool for each in rooms})
     found = [
         {
             "pool": name,

@@ -113,7 +113,9 @@ class SharedWithAnEnd(SharedReads):
         return await super().get(key, read)
 
 
-@pytest.mark.parametrize("path", ["/v1/fleet/overview", "/v1/campaigns/bios/tree"])
+@pytest.mark.parametrize(
+    "path", ["/v1/fleet/overview", "/v1/capacity", "/v1/campaigns/bios/tree"]
+)
 def test_answer_that_others_wait_for_does_not_depend_on_the_token_of_one(
     path: str,
 ) -> None:

@@ -179,7 +179,7 @@ export const resume = (campaign) =>
  */
 export const override = (campaign, check) =>
   ask({
-    ...steer(campaign, "resume", { despite: check }),
+    ...steer(campaign, "resume", { despite: [check] }),
     title: `Resume ${campaign.name} despite ${check}?`,
     effect: says(
       html`The check <b>${check}</b> fails, and is ignored <b>until the next stage</b>`,

@@ -103,13 +103,12 @@ export function defer(vms, scopes) {
   const deferring = (chosen, until) => ({
     title: `Defer the maintenance of ${some(chosen.names, 2)}?`,
     body: { names: chosen.names, kind: chosen.kind, until: new Date(until).toISOString() },
-    // Its own words say what becomes of a notice.
-    effect: () =>
+    effect: (effect) =>
       says(
         html`It does not start before <b>${time.when(until)}</b>; you get a new notice`,
-        "Announced maintenance is withdrawn without impact",
+        !effect && "Announced maintenance is cancelled without impact",
         "Each maintenance can be deferred twice",
-      )(null),
+      )(effect),
     button: () =>
       chosen.kind === "scope"
         ? `Defer scope ${chosen.names}`
