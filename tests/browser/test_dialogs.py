@@ -1,4 +1,4 @@
-"""What came of an order, and what stays where it is while one reads."""
+"""The results of an order, and rows that stay in their place while one reads."""
 
 import re
 from collections.abc import Callable

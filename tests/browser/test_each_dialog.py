@@ -83,7 +83,7 @@ WORDS = {
     "held": "held",
     "freed": "no longer held",
 }
-"""What the pages say for each part of an effect."""
+"""The words of the pages for each part of an effect."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Pages of a fleet with 100,000 hosts: they come, search and redraw as those of a small one."""
 
 import logging
-import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,9 +26,9 @@ CHOSEN = [f"c{cluster:03}" for cluster in range(25)]
 CHOSEN_HOSTS = len(CHOSEN) * RACKS * PER_RACK
 
 BEGIN_SECONDS = 400.0
-"""For the start of the service, the plan of the campaign and its beginning, each."""
+"""Timeout for the start of the service, the plan of the campaign and its beginning, each."""
 FIRST_ROWS_SECONDS = 10.0
-"""Until a page shows its first rows: two seconds, if others leave the machine alone."""
+"""Time until a page shows its first rows: two seconds, if others leave the machine alone."""
 SCRIPT_MS = 50
 """Maximum script of one redraw. The median counts: others wait for a processor."""
 HEAP_MIB = 150
@@ -37,7 +36,7 @@ HEAP_MIB = 150
 ROWS_MAX = 120
 """Rows of a timeline in the document."""
 FIRST_ANSWER_BYTES = 100_000
-"""Of what names all clusters: the page opens their racks only when it is asked to."""
+"""Size of an answer that names all clusters: their racks are fetched when one opens them."""
 
 REDRAWS = """() => {
   const later = window.requestAnimationFrame.bind(window);
@@ -95,35 +94,42 @@ def heap_mib(page: Page) -> float:
     return found / 2**20
 
 
+class Measured:
+    """Measurements of a page of a large fleet."""
+
+    def __init__(self, page: Page) -> None:
+        self._clock = SystemClock()
+        self._page = page
+        self.took: dict[str, float] = {}
+        """Seconds until the first rows, by what was done."""
+        self.sizes: dict[str, int] = {}
+        """Bytes of the answers that name all clusters."""
+        page.on("response", self._weigh)
+
+    def _weigh(self, response: Response) -> None:
+        if response.url.endswith(("/fleet/overview", "/tree")):
+            self.sizes[response.url] = int(response.headers["content-length"])
+
+    def timed(self, name: str, act: Callable[[], object], row: str) -> None:
+        """Do something, and wait for a row that it shows."""
+        began = self._clock.monotonic()
+        act()
+        expect(self._page.get_by_role("row", name=row).first).to_be_visible()
+        self.took[name] = round(self._clock.monotonic() - began, 2)
+
+
 def test_pages_of_100000_hosts_come_search_and_redraw(
     large: Place, new_tab: Callable[..., Tab]
 ) -> None:
-    clock = SystemClock()
     tab = new_tab(large)
     page = tab.page
-    took: dict[str, float] = {}
-    sizes: dict[str, int] = {}
-
-    def weigh(response: Response) -> None:
-        if response.url.endswith(("/fleet/overview", "/tree")):
-            sizes[response.url] = int(response.headers["content-length"])
-
-    page.on("response", weigh)
-
-    def timed(name: str, act: Callable[[], object], shown: Callable[[], None]) -> None:
-        began = clock.monotonic()
-        act()
-        shown()
-        took[name] = round(clock.monotonic() - began, 2)
-
-    def has_row(name: str | re.Pattern[str]) -> Callable[[], None]:
-        return lambda: expect(page.get_by_role("row", name=name).first).to_be_visible()
-
-    timed("Now", lambda: tab.open(""), has_row("c000"))
+    measured = Measured(page)
+    timed = measured.timed
+    timed("Now", lambda: tab.open(""), "c000")
     expect(page.get_by_role("region", name="Clusters")).to_contain_text(
         f"{HOSTS:,} hosts"
     )
-    timed("Hosts", lambda: tab.open("hosts"), has_row("c000-r00-00"))
+    timed("Hosts", lambda: tab.open("hosts"), "c000-r00-00")
     expect(page.get_by_text(f"{HOSTS:,} hosts, 0 VMs")).to_be_visible()
     field = page.get_by_label("Host, VM, rack or cluster")
 
@@ -131,13 +137,9 @@ def test_pages_of_100000_hosts_come_search_and_redraw(
         field.fill("c249-r09")
         field.press("Enter")
 
-    timed("search", search, has_row("c249-r09-39"))
+    timed("search", search, "c249-r09-39")
     expect(page.get_by_role("row")).to_have_count(1 + PER_RACK)
-    timed(
-        "campaign",
-        lambda: tab.open("campaigns/microcode"),
-        has_row(re.compile("^cluster c000")),
-    )
+    timed("campaign", lambda: tab.open("campaigns/microcode"), "cluster c000")
     page.evaluate(REDRAWS)
     rows = page.locator(".row")
     expect(rows).not_to_have_count(0)
@@ -148,21 +150,14 @@ def test_pages_of_100000_hosts_come_search_and_redraw(
         ("its racks", "f:c024/c024-r00", "rack c024-r00"),
         ("a rack", "r:c024/c024-r00", "c024-r00-00"),
     ):
-        place = page.locator(f'.row[data-id="{row}"]')
-        timed(f"open {name}", place.click, has_row(first))
+        timed(f"open {name}", page.locator(f'.row[data-id="{row}"]').click, first)
     assert rows.count() <= ROWS_MAX
     eventually(lambda: page.evaluate("window.frames.length"), lambda count: count >= 20)
     frames: list[float] = sorted(page.evaluate("window.frames"))
-    script = frames[len(frames) // 2]
-    heap = heap_mib(page)
-    LOG.info(
-        "%s s; script %.1f ms, most %.1f; %.1f MiB; %s bytes",
-        took,
-        script,
-        frames[-1],
-        heap,
-        [*sizes.values()],
-    )
+    script, heap = frames[len(frames) // 2], heap_mib(page)
+    took, sizes = measured.took, measured.sizes
+    LOG.info("%s s; %s bytes", took, [*sizes.values()])
+    LOG.info("script %.1f ms, at most %.1f; %.1f MiB", script, frames[-1], heap)
     assert len(sizes) >= 2
     assert max(sizes.values()) <= FIRST_ANSWER_BYTES, sizes
     assert max(took.values()) <= FIRST_ROWS_SECONDS, took
