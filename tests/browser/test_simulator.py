@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from forewarn.service.listening import url_of
 from forewarn.sim.loop import LoopThread
@@ -177,3 +177,26 @@ def test_axe_finds_nothing_on_the_page_of_a_simulation(
     card(page).get_by_role("button", name="Reboot", exact=True).click()
     expect(page.get_by_label("Document of web_0")).to_contain_text("Scheduled")
     assert findings(page) == []
+
+
+def test_order_whose_answer_is_lost_is_sent_again_and_carried_out_once(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    keys: list[str] = []
+
+    def lose_the_first(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) > 1:
+            route.continue_()
+            return
+        route.fetch()
+        route.abort()
+
+    page.route("**/v1/sim/events", lose_the_first)
+    card(page).get_by_role("button", name="Reboot", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("The order is sent again.")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    assert len(running.events()) == 1

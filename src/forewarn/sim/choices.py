@@ -16,6 +16,7 @@ from starlette.responses import Response
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.bodies import Name, Order
 from forewarn.admin.context import Desk
+from forewarn.admin.once import Responses, once_route
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError, NotFoundError, RefusedError
 from forewarn.sim.news import Reporter
@@ -191,7 +192,9 @@ def choices_router(
     simulator: Simulator, reporter: Reporter, options: PlayOptions
 ) -> APIRouter:
     """Return the routes for the choices of a page."""
-    sim = APIRouter(prefix="/sim", tags=["simulator"])
+    sim = APIRouter(
+        prefix="/sim", tags=["simulator"], route_class=once_route(Responses())
+    )
     choices = Choices(simulator, reporter, options)
 
     @sim.get("/choices", responses=documented(ChoicesShape))

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from forewarn.admin import shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Actor, Desk
+from forewarn.admin.once import Responses, once_route
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.model import Scope, Vm, VmState
@@ -61,7 +62,9 @@ class Simulated(Protocol):
 
 def router(simulator: Simulated) -> APIRouter:
     """Return the routes for `simulator`."""
-    sim = APIRouter(prefix="/sim", tags=["simulator"])
+    sim = APIRouter(
+        prefix="/sim", tags=["simulator"], route_class=once_route(Responses())
+    )
     _clock(sim, simulator)
     _events(sim, simulator)
     _vms(sim, simulator)

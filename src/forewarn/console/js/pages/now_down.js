@@ -71,8 +71,13 @@ const isChosen = () => ["redeploy", "restore", "campaign-retry"].some((each) => 
 /** @param {any[]} problems @param {any} capacity Free slots, which a redeployment needs. */
 export function down(problems, capacity) {
   const rows = downVms(problems);
-  if (!rows.length) return null;
+  if (!rows.length) {
+    details.clear();
+    return null;
+  }
   const names = rows.map((each) => each.vm).filter(Boolean);
+  const operations = new Set(rows.map((each) => each.problem.operation));
+  for (const each of details.keys()) if (!operations.has(each)) details.delete(each);
   for (const each of chosen) if (!names.includes(each)) chosen.delete(each);
   const hosts = new Set(rows.map((each) => each.host));
   const tenants = new Set(rows.flatMap((each) => each.problem.tenants));

@@ -1,21 +1,31 @@
 // Orders to the simulation. They are sent at once; a refusal stands above the cards.
 
 import { html, nothing } from "../lit.js";
-import { NoAnswer, post, Refused } from "../api.js";
+import { NoAnswer, newKey, order, Refused } from "../api.js";
 import { changed, refreshAll } from "../store.js";
 
+/** An order that has no answer is sent again for so long: a simulation is on this machine. */
+const ANSWER_MS = 60_000;
+
 export const refusal = { text: "", hint: "" };
+
+const noAnswer = (/** @type {string} */ hint) =>
+  Object.assign(refusal, { text: "the simulator does not answer", hint });
 
 /** @param {string} path @param {object} body @returns {Promise<boolean>} Whether it was done. */
 export async function send(path, body) {
   refusal.text = "";
   try {
-    const answer = await post(path, body);
+    const limit = AbortSignal.timeout(ANSWER_MS);
+    const answer = await order(path, body, newKey(), limit, () => {
+      noAnswer("The order is sent again.");
+      changed({ now: true });
+    });
+    refusal.text = "";
     const [first] = answer?.refused ?? [];
     if (first) Object.assign(refusal, { text: first.error, hint: first.hint });
   } catch (error) {
-    if (error instanceof NoAnswer)
-      Object.assign(refusal, { text: "the simulator does not answer", hint: "" });
+    if (error instanceof NoAnswer) noAnswer("");
     else if (error instanceof Refused)
       Object.assign(refusal, { text: error.message, hint: error.hint });
     else throw error;
