@@ -43,7 +43,7 @@ class Responses:
         if first is None:
             task = asyncio.create_task(handler(request))
             self._known[key_id] = digest, task
-            if len(self._known) > KEYS_MAX:
+            while len(self._known) > KEYS_MAX:
                 del self._known[next(iter(self._known))]
             return await self._first(key_id, task)
         if first[0] != digest:
