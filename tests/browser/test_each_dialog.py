@@ -74,7 +74,7 @@ work = { step = "flash" }
 
 WORDS = {
     "cancelled": "cancelled without impact",
-    "goes_on": "left to go on",
+    "goes_on": "left to",
     "approved": "approved",
     "started": "started at once",
     "announced": "announced now",
@@ -148,35 +148,35 @@ def is_count(request: Request) -> bool:
 def counted(page: Page, press: Callable[[], None]) -> Any:
     """Do something after which an effect is counted; return what the service answers."""
 
-    def is_wanted(response: Response) -> bool:
-        return is_count(response.request)
+    def is_wanted(answer: Response) -> bool:
+        return is_count(answer.request)
 
-    with page.expect_response(is_wanted) as found:
+    with page.expect_response(is_wanted) as response:
         press()
-    assert found.value.ok, found.value.text()
-    told = found.value.json()
-    assert told["refused"] == []
-    return told
+    assert response.value.ok, response.value.text()
+    answer = response.value.json()
+    assert answer["refused"] == []
+    return answer
 
 
 def some(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def lines_of(told: Mapping[str, Any]) -> Iterator[str]:
+def lines_of(answer: Mapping[str, Any]) -> Iterator[str]:
     """Return what a dialog says for a counted effect."""
-    for kind, part in told["effect"].items():
+    for kind, part in answer["effect"].items():
         first = next(
             some(part[f"{noun.lower()}s"], noun)
             for noun in ("host", "operation", "VM", "event")
             if part.get(f"{noun.lower()}s")
         )
         yield f"{first} {WORDS[kind]}"
-    if told["waiting_hosts"]:
-        yield f"{some(told['waiting_hosts'], 'host')} not begun"
+    if answer["waiting_hosts"]:
+        yield f"{some(answer['waiting_hosts'], 'host')} not begun"
 
 
-def seen(
+def check(
     page: Page,
     opener: Locator,
     title: str,
@@ -235,23 +235,23 @@ def test_each_dialog_of_operators(
     tab = open_wide(size)
     page = tab.page
 
-    def look(path: str, *dialogs: tuple[str, str, int]) -> None:
+    def check_all(path: str, *dialogs: tuple[str, str, int]) -> None:
         tab.open(path)
         for button, title, lines in dialogs:
             opener = page.get_by_role("button", name=button).first
-            seen(page, opener, title, min_lines=lines)
+            check(page, opener, title, min_lines=lines)
 
-    look(
+    check_all(
         "",
         ("Approve for shop…", "for shop", 1),
         ("Redeploy…", "^Redeploy bank-c2-r1-2", 1),
     )
     page.get_by_role("checkbox", name="bank-c2-r1-2").check()
     restore = page.get_by_role("button", name="Mark restored…")
-    seen(page, restore, "^Mark bank-c2-r1-2", min_lines=1)
-    look("hosts?host=c1-r0-0", ("Cordon…", "^Cordon c1-r0-0", 0))
-    look("hosts?host=c2-r0-0", ("Open…", "^Open c2-r0-0", 0))
-    look(
+    check(page, restore, "^Mark bank-c2-r1-2", min_lines=1)
+    check_all("hosts?host=c1-r0-0", ("Cordon…", "^Cordon c1-r0-0", 0))
+    check_all("hosts?host=c2-r0-0", ("Open…", "^Open c2-r0-0", 0))
+    check_all(
         f"campaigns/{busy.runs}?host={busy.announced}",
         ("Stop", "^Stop microcode", 2),
         ("Pause…", "^Pause microcode", 0),
@@ -259,12 +259,12 @@ def test_each_dialog_of_operators(
         ("Skip host…", f"^Skip {busy.announced}", 1),
         ("Cancel…", f"^Cancel {busy.announced}", 1),
     )
-    look(
+    check_all(
         f"campaigns/{busy.halted}",
         ("Override errors…", "^Resume bios despite errors", 0),
         ("Abort…", "^Abort bios", 0),
     )
-    look(
+    check_all(
         f"campaigns/{busy.failed}?show=failed",
         ("Retry all 1…", "^Retry all failed hosts", 0),
     )
@@ -273,7 +273,7 @@ def test_each_dialog_of_operators(
     page.get_by_label("The file, in TOML").fill(text)
     page.get_by_role("button", name="Plan", exact=True).click()
     opener = page.get_by_role("button", name="Start…")
-    seen(page, opener, "^Start next", is_counted=False)
+    check(page, opener, "^Start next", is_counted=False)
 
 
 @needs_axe
@@ -281,10 +281,10 @@ def test_each_dialog_of_operators(
 def test_each_dialog_of_a_tenant(
     busy: Busy, open_wide: Callable[..., Tab], size: ViewportSize
 ) -> None:
-    made = busy.place.ask(
+    token = busy.place.ask(
         "/v1/tokens", {"name": f"ci-{size['width']}", "tenant": "shop"}
     )
-    headers = {"Authorization": f"Bearer {made['token']}"}
+    headers = {"Authorization": f"Bearer {token['token']}"}
     tab = open_wide(size, extra_http_headers=headers)
     page = tab.open()
     for button, title, lines in (
@@ -295,7 +295,7 @@ def test_each_dialog_of_a_tenant(
         ("Set windows…", "^Set the windows of", 0),
     ):
         opener = page.get_by_role("button", name=button).first
-        seen(page, opener, title, min_lines=lines)
+        check(page, opener, title, min_lines=lines)
 
 
 def test_check_is_overridden_and_all_failed_hosts_are_retried(

@@ -63,7 +63,7 @@ def fleet() -> str:
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Return a service with 100,000 hosts and a campaign on a tenth of them."""
-    found = Place(
+    place = Place(
         tmp_path_factory.mktemp("large"),
         fleet_text=fleet(),
         seconds=BEGIN_SECONDS,
@@ -71,17 +71,17 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     )
     order = {"text": campaign_text(clusters=CHOSEN)}
     for path in ("/plan", ""):
-        url = f"{found.url}/v1/campaigns{path}"
+        url = f"{place.url}/v1/campaigns{path}"
         status, answer = http(url, order, seconds=BEGIN_SECONDS)
         assert status < 300, answer
         order.setdefault("digest", answer.get("digest", ""))
     eventually(
-        lambda: found.ask("/v1/campaigns/microcode"),
+        lambda: place.ask("/v1/campaigns/microcode"),
         lambda shown: shown["hosts"] == CHOSEN_HOSTS and shown["in_flight"] > 0,
         what="the first hosts of the campaign",
     )
-    yield found
-    found.kill()
+    yield place
+    place.kill()
 
 
 def heap_mib(page: Page) -> float:
