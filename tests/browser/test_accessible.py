@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.support.consoles import AXE, LOOKS, Place, Tab, findings
+from tests.support.consoles import AXE, LOOKS, Place, Tab, findings, left_out
 
 PATHS = (
     "",
@@ -16,6 +16,7 @@ PATHS = (
     "hosts?host=c1-r0-0",
     "history",
     "wall",
+    "plan",
 )
 
 
@@ -44,6 +45,7 @@ def test_axe_finds_nothing(
         tab.open(path)
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         assert findings(page) == [], path
+    assert left_out(page, PATHS, who="operator") == []
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     assert findings(page) == []

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from forewarn.console.single import single_page
 from forewarn.service.listening import url_of
 from forewarn.sim.loop import LoopThread
-from tests.support.consoles import Place, Tab
+from tests.support.consoles import Place, Tab, campaign_text, fleet, left_out
 from tests.support.simulators import EVENTS, simulation
 
 WORD = "quokka"
@@ -35,17 +35,33 @@ def check(page: Page) -> None:
     assert page.title() != "1"
 
 
+NAMED = f"""
+[[scope]]
+name = "{WORD}-db"
+tenant = "shop"
+kind = "availability-set"
+[[vm]]
+name = "{WORD}-1"
+host = "c1-r0-0"
+scope = "{WORD}-db"
+listen = "127.0.0.1:0"
+"""
+"""A VM and a scope with the word in their names."""
+
+
 @pytest.fixture(scope="module")
-def talked(shared: Place) -> Place:
+def talked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Return a service where each text that a person can write has the word."""
-    shared.serving.document("shop-c1-r0-0")
-    campaign = shared.start_campaign(f"{WORD} 1", name=WORD)
+    place = Place(tmp_path_factory.mktemp("talked"), fleet_text=fleet() + NAMED)
+    place.serving.document("shop-c1-r0-0")
+    campaign = place.start_campaign(f"{WORD} 1", name=WORD)
     down = {"names": ["bank-c2-r1-2"], "reason": f"{WORD} 2"}
-    shared.ask("/v1/fail", down)
-    shared.ask("/v1/host-cordon", {"hosts": ["c1-r0-0"], "reason": f"{WORD} 3"})
+    place.ask("/v1/fail", down)
+    place.ask("/v1/host-cordon", {"hosts": ["c1-r0-0"], "reason": f"{WORD} 3"})
     order = {"campaign": campaign, "reason": f"{WORD} 4"}
-    shared.ask("/v1/campaign-pause", order)
-    return shared
+    place.ask("/v1/campaign-pause", order)
+    yield place
+    place.kill()
 
 
 PATHS = (
@@ -57,7 +73,9 @@ PATHS = (
     "history?all=yes",
     "hosts?host=c1-r0-0",
     "wall",
+    f"wall/{WORD}",
 )
+TENANT_PATHS = ("", "vms?show=all", "availability", "history?all=yes")
 
 
 def test_pages_of_operators_show_hostile_texts_as_texts(
@@ -67,6 +85,12 @@ def test_pages_of_operators_show_hostile_texts_as_texts(
     tab.page.add_init_script(SCRIPT)
     for path in PATHS:
         check(tab.open(path))
+    page = tab.open("plan")
+    text = campaign_text(f"{WORD} 6", name=f"{WORD}-2")
+    page.get_by_label("The file, in TOML").fill(text)
+    page.get_by_role("button", name="Plan", exact=True).click()
+    check(page)
+    assert left_out(page, (*PATHS, "plan"), who="operator") == []
 
 
 def test_pages_of_a_tenant_show_hostile_texts_as_texts(
@@ -80,8 +104,9 @@ def test_pages_of_a_tenant_show_hostile_texts_as_texts(
     defer = {"names": ["shop-c1-r0-1"], "until": "+5d", "reason": f"{WORD} 5"}
     assert tab.page.request.post(f"{talked.url}/v1/defer", data=defer).ok
     tab.page.add_init_script(SCRIPT)
-    for path in ("", "history?all=yes"):
+    for path in TENANT_PATHS:
         check(tab.open(path))
+    assert left_out(tab.page, TENANT_PATHS, who="tenant") == []
 
 
 @pytest.fixture(scope="module")

@@ -214,7 +214,7 @@ def test_vm_that_is_added_appears_on_the_open_page(
     place.kill()
 
 
-def test_tenant_defers_one_vm_to_a_time_of_its_own(
+def test_tenant_defers_a_scope_to_a_time_of_its_own(
     open_page: Callable[..., Page],
 ) -> None:
     page = open_page()
@@ -229,8 +229,17 @@ def test_tenant_defers_one_vm_to_a_time_of_its_own(
     until.fill(later)
     until.press("Tab")
     expect(dialog).to_contain_text("23:58")
-    expect(dialog.get_by_role("button", name=re.compile("^Defer "))).to_be_visible()
-    page.keyboard.press("Escape")
+    dialog.get_by_label("Why?").fill("month end")
+    dialog.get_by_role("button", name=re.compile("^Defer ")).click()
+    expect(dialog).not_to_be_visible()
+    # The last choice is the scope, whose VMs are in two rollouts.
+    deferrals = told(page, "/v1/tenant/deferrals")["deferrals"]
+    scope = names[-1].removeprefix("scope ")
+    assert scope != names[-1]
+    assert {(each["scope"], each["vm"], each["until"]) for each in deferrals} == {
+        (scope, None, f"{later}:00Z")
+    }
+    assert {each["by"] for each in deferrals} == {"shop/ci"}
 
 
 def test_tenant_sets_and_removes_windows(open_page: Callable[..., Page]) -> None:

@@ -1,8 +1,9 @@
 """A browser at the console of a real service, with a small fleet and a campaign."""
 
 import json
+import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -187,6 +188,27 @@ class Tab:
         self.page.goto(f"{self._url}/console/{path}")
         expect(self.page.locator(".live.live")).to_be_visible()
         return self.page
+
+
+ROUTES = """async () => {
+  const [{src}] = document.querySelectorAll("script[type=module]");
+  const {ROUTES} = await import(src.replace("main.js", "pages.js"));
+  return ROUTES.map(({path, who}) => [path.source, who]);
+}"""
+
+
+def left_out(page: Page, paths: Iterable[str], *, who: str) -> list[str]:
+    """Return the routes of operators or of tenants that none of these paths is on.
+
+    The open page tells its routes, so that no list of tests can miss a new one.
+    """
+    routes: list[tuple[str, str]] = page.evaluate(ROUTES)
+    asked = [path.partition("?")[0] for path in paths]
+    return [
+        pattern
+        for pattern, kind in routes
+        if kind in (who, "both") and not any(re.search(pattern, each) for each in asked)
+    ]
 
 
 def findings(page: Page) -> list[str]:
