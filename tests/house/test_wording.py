@@ -36,7 +36,7 @@ OF_ERRORS = {
     "control/requests/approvals.py": {"_events_for"},
     "control/requests/choices.py": {"text"},
     "control/requests/campaign_changes.py": {"change"},
-    "control/requests/campaigns.py": {"approve", "resume"},
+    "control/requests/campaigns.py": {"resume"},
     "control/requests/cordons.py": {"cordon"},
     "control/requests/fleet_changes.py": {"_check_removes_nothing"},
     "control/tokens.py": {"_check_is_free"},
@@ -44,10 +44,13 @@ OF_ERRORS = {
     "control/requests/verbs/emptying.py": {"_sums"},
     "control/requests/visiting.py": {"_begin_again", "_ways_out"},
     "control/rules/remedies.py": {"way_out"},
+    "control/rules/second_person.py": {"why_not"},
     "control/rules/steerable.py": {
+        "_why_no_approval_now",
         "why_no_approval",
         "why_no_halt",
         "why_no_more_hosts",
+        "why_no_skip",
     },
 }
 """Functions that make a part of an error's message, which is made where it is raised."""

@@ -10,12 +10,13 @@ from starlette.responses import Response
 from forewarn.admin import limits, timeline_shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.campaign_memories import CampaignMemories
-from forewarn.admin.context import Desk, Service, v1_router
+from forewarn.admin.context import Actor, Desk, Service, v1_router
 from forewarn.admin.history import check_order, instant_of
 from forewarn.admin.lists import Name
 from forewarn.admin.shared_reads import SharedReads
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.requests import campaigns
+from forewarn.control.rules.second_person import Asker
 from forewarn.fleet.model import place
 from forewarn.instants import Micros
 from forewarn.reporting import campaign_rows
@@ -143,16 +144,17 @@ async def campaign_tree(
     responses=documented(timeline_shapes.CampaignOutlookShape, 400, 404),
 )
 async def campaign_outlook(
-    name: str, query: Annotated[Spanned, Query()], gateway: Desk
+    name: str, query: Annotated[Spanned, Query()], gateway: Desk, actor: Actor
 ) -> Response:
     """Return when a campaign is expected to end, its budgets, windows and verbs."""
     now = gateway.now()
+    asker = Asker(actor=actor, second_person=gateway.second_person)
     first, last = query.span(now)
 
     def read(reader: Reader) -> dict[str, Any]:
         known = tenant_reader.remembered(reader)
         expected = expected_of(known, campaigns.find(known, name), now=now)
-        return outlook(expected, first=first, last=last)
+        return outlook(expected, asker, first=first, last=last)
 
     return answer(await gateway.read(read))
 

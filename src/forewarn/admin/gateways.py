@@ -123,6 +123,11 @@ class AuthorizedGateway:
         """Return the free capacity that routine work leaves in each pool."""
         return self._gateway.reserve
 
+    @property
+    def second_person(self) -> bool:
+        """Return whether another operator than its starter must approve a campaign."""
+        return self._gateway.second_person
+
     def now(self) -> Micros:
         """Return the model time."""
         return self._gateway.now()

@@ -130,6 +130,11 @@ class CallerGateway(Protocol):
         """Return the free capacity that routine work leaves in each pool."""
         ...
 
+    @property
+    def second_person(self) -> bool:
+        """Return whether another operator than its starter must approve a campaign."""
+        ...
+
     def now(self) -> Micros:
         """Return the model time."""
         ...

@@ -14,6 +14,7 @@ from forewarn.campaigns.progress import failures_of, vms_down_max
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.steering import revision_of
 from forewarn.control.rules import brake, campaign_gate, steerable, wide_blackouts
+from forewarn.control.rules.second_person import Asker
 from forewarn.fleet.blackouts import Blackout, coming
 from forewarn.fleet.model import Host, is_at, places_of
 from forewarn.fleet.windows import openings
@@ -44,8 +45,11 @@ GROUP_HOSTS_MAX = 200
 """Maximum hosts in flight that are read to find the groups in use: some 20 ms."""
 
 
-def outlook(expected: Expected, *, first: Micros, last: Micros) -> Json:
-    """Return the outlook of a campaign, with its windows in a time; 0: the usual time."""
+def outlook(expected: Expected, asker: Asker, *, first: Micros, last: Micros) -> Json:
+    """Return the outlook of a campaign, with its windows in a time; 0: the usual time.
+
+    Its verbs are those that the service accepts from `asker`.
+    """
     campaign, now = expected.campaign, expected.now
     first, last = first or now - BEHIND, last or now + AHEAD
     return {
@@ -65,7 +69,7 @@ def outlook(expected: Expected, *, first: Micros, last: Micros) -> Json:
         "windows": _windows(campaign, first, last),
         "blackouts": _blackouts(expected.reader, campaign, first, last),
         "brake": brake_report(expected.reader),
-        "verbs": _verbs(expected),
+        "verbs": _verbs(expected, asker),
     }
 
 
@@ -249,23 +253,29 @@ def _times(
         }
 
 
-def _verbs(expected: Expected) -> list[str]:
-    """Return the verbs that the state of the campaign allows."""
+def _verbs(expected: Expected, asker: Asker) -> list[str]:
+    """Return the verbs that the state of the campaign allows to the actor."""
     campaign = expected.campaign
     if campaign.has_ended:
         return []
     steps = CAMPAIGN_STEPS[campaign.state]
     is_deferred = deferred_count(expected.reader, campaign) > 0
     stage = steerable.stage_to_approve(campaign)
+    started = count(
+        expected.reader,
+        kinds.STARTED_OF_REQUEST,
+        campaign.request,
+        limit=max(1, campaign.hosts),
+    )
     allowed = {
         "campaign-pause": CampaignInput.PAUSE in steps,
         "campaign-halt": CampaignInput.HALT in steps
         and steerable.why_no_halt(campaign) is None,
         "campaign-resume": CampaignInput.RESUME in steps,
         "campaign-abort": CampaignInput.ABORT in steps,
-        "campaign-approve": steerable.why_no_approval(campaign, stage) is None,
+        "campaign-approve": steerable.why_no_approval(campaign, stage, asker) is None,
         "campaign-retry": bool(campaign.failed) or is_deferred,
-        "campaign-skip": campaign.left > 0 or bool(campaign.failed),
+        "campaign-skip": steerable.why_no_skip(campaign, started) is None,
         "campaign-add": steerable.why_no_more_hosts(campaign, expected.request) is None,
         "campaign-set": True,
     }

@@ -129,6 +129,11 @@ class ReadingGateway:
         """Return the free capacity that routine work leaves in each pool."""
         return self.campaigns.policy.reserve
 
+    @property
+    def second_person(self) -> bool:
+        """Return whether another operator than its starter must approve a campaign."""
+        return self.campaigns.policy.second_person
+
     def now(self) -> Micros:
         """Return the model time."""
         return self.clock.now()

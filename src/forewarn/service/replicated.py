@@ -127,6 +127,7 @@ class ReplicatedService(Service):
             watchers=self.watchers,
             clock=self.clock,
             reserve=self.settings.policy.reserve,
+            second_person=self.settings.campaigns.second_person,
             ask_health=self.health,
         )
         self.endpoint.directory.trust_replicas(b"")

@@ -309,6 +309,11 @@ class EngineOperatorGateway:
         """Return the free capacity that routine work leaves in each pool."""
         return self._engine.plane.policy.reserve
 
+    @property
+    def second_person(self) -> bool:
+        """Return whether another operator than its starter must approve a campaign."""
+        return self._engine.plane.policy.second_person
+
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
         """Return the number of objects of each kind in a fleet file."""
         return text.read().count()

@@ -287,6 +287,10 @@ class LocalGateway:
     def reserve(self) -> Amount:
         return self.plane.policy.reserve
 
+    @property
+    def second_person(self) -> bool:
+        return self.plane.policy.second_person
+
     def now(self) -> Micros:
         return self.clock.now()
 

@@ -9,13 +9,15 @@ import pytest
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.requests import brake, campaigns
 from forewarn.control.requests.verbs.campaigns import CAMPAIGN_DECISIONS
+from forewarn.control.rules.second_person import Asker
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind, parse_fault
 from forewarn.fleet.model import Capacity
 from forewarn.instants import HOUR, MINUTE, SECOND, parse_instant
+from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import BadRequestError, RefusedError
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import Action, Operation
 from forewarn.reporting.expected import expected_of
 from forewarn.reporting.outlook import outlook
 from forewarn.store import kinds
@@ -45,10 +47,14 @@ hosts = "100%"
 """
 
 
-def seen(world: World, **span: int) -> dict[str, Any]:
+BOB = Asker(actor=operator("bob"), second_person=False)
+
+
+def seen(world: World, asker: Asker = BOB, **span: int) -> dict[str, Any]:
     def read(reader: Any) -> dict[str, Any]:
         expected = expected_of(reader, campaign(world), now=world.now)
-        return outlook(expected, first=span.get("first", 0), last=span.get("last", 0))
+        first, last = span.get("first", 0), span.get("last", 0)
+        return outlook(expected, asker, first=first, last=last)
 
     return world.read(read)
 
@@ -275,6 +281,35 @@ def test_hosts_are_not_added_while_a_campaign_is_started() -> None:
         expected = expected_of(reader, campaign(it), now=it.now)
         # As between two pages of a long list.
         expected.request = replace(expected.request, unplanned=(("op-1", "h0003"),))
-        return outlook(expected, first=0, last=0)
+        return outlook(expected, BOB, first=0, last=0)
 
     assert "campaign-add" not in it.read(read)["verbs"]
+
+
+def test_starter_is_not_offered_the_approval_of_a_second_person() -> None:
+    world = world_of(8)
+    world.plane.policy = replace(world.plane.policy, second_person=True)
+    start(world, STAGES)
+    while not campaign(world).done:
+        world.advance("1m")
+    starter = Asker(actor=campaign(world).actor, second_person=True)
+    bob = Asker(actor=operator("bob"), second_person=True)
+    assert "campaign-approve" not in seen(world, starter)["verbs"]
+    assert "campaign-approve" in seen(world, bob)["verbs"]
+    assert is_allowed(world, "campaign-approve")
+
+
+def test_no_host_is_skipped_when_the_last_ones_have_started() -> None:
+    world = world_of(1)
+    start(world, TWO_AT_ONCE)
+    assert "campaign-skip" in seen(world)["verbs"]
+    started: list[Operation] = []
+    while not started:
+        world.advance("1m")
+        request = campaign(world).request
+        started = world.read(
+            lambda reader, of=request: reader.select(kinds.STARTED_OF_REQUEST, of)
+        )
+    assert "campaign-skip" not in seen(world)["verbs"]
+    with pytest.raises(RefusedError, match="has started"):
+        steer(world, lambda work: campaigns.skip(work, "bios", [started[0].host]))

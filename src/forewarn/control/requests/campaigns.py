@@ -37,6 +37,7 @@ from forewarn.control.rules import (
     steerable,
     tallies,
 )
+from forewarn.control.rules.second_person import Asker
 from forewarn.control.transactions.work import Check, Work
 from forewarn.fleet.model import Host
 from forewarn.ids import place_in
@@ -301,15 +302,9 @@ def approve(work: Work, name: str, stage: int) -> CampaignRecord:
     the policy demands a second person.
     """
     old = find_open(work, name)
-    if why := steerable.why_no_approval(old, stage):
+    asker = Asker(actor=work.who.actor, second_person=work.policy.second_person)
+    if why := steerable.why_no_approval(old, stage, asker):
         raise why
-    # Afterwards, so that the refusal names a stage that can be approved.
-    second_person.check(
-        work.policy,
-        starter=old.actor,
-        actor=work.who.actor,
-        act=f"approve stage {stage} of campaign {old.name}",
-    )
     if not old.is_released:
         return campaign_release.release(work, old)
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_STAGE_APPROVED, Facts(stage=stage))

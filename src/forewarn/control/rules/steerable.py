@@ -2,6 +2,8 @@
 
 from forewarn.campaigns import gate
 from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import second_person
+from forewarn.control.rules.second_person import Asker
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Request
 from forewarn.texts import count
@@ -42,11 +44,35 @@ def stage_to_approve(campaign: CampaignRecord) -> int:
     return campaign.stage + 1 if campaign.is_released else FIRST_STAGE
 
 
-def why_no_approval(campaign: CampaignRecord, stage: int) -> RefusedError | None:
-    """Return why a stage of a campaign cannot be approved; None: it can.
+def why_no_skip(campaign: CampaignRecord, started: int) -> RefusedError | None:
+    """Return why no host of a campaign can be skipped; None: one can.
 
-    The policy can still refuse the one who started the campaign.
+    `started` is the number of its hosts whose work has started and has not ended.
     """
+    if campaign.failed or campaign.left > started:
+        return None
+    return RefusedError(
+        f"each host that is left in campaign {campaign.name} has started",
+        hint=f"Run `forewarn campaign show {campaign.name}` to follow them.",
+    )
+
+
+def why_no_approval(
+    campaign: CampaignRecord, stage: int, asker: Asker
+) -> RefusedError | None:
+    """Return why the actor cannot approve a stage of a campaign; None: it can.
+
+    The state of the campaign comes first, so that a refusal names a stage that can be
+    approved.
+    """
+    return _why_no_approval_now(campaign, stage) or second_person.why_not(
+        asker,
+        starter=campaign.actor,
+        act=f"approve stage {stage} of campaign {campaign.name}",
+    )
+
+
+def _why_no_approval_now(campaign: CampaignRecord, stage: int) -> RefusedError | None:
     name, following = campaign.name, stage_to_approve(campaign)
     if not campaign.is_released:
         if stage == following:

@@ -39,6 +39,7 @@ class FollowingGateway:
     watchers: Watchers
     clock: Clock
     reserve: Amount
+    second_person: bool
     ask_health: Callable[[], Health]
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:  # noqa: ARG002
