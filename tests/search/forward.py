@@ -205,7 +205,7 @@ class OfSteps:
         least = self.model.setting.notice if op.events else 0
         if op.left < least and op.state == ANNOUNCED:
             raise BrokenError("S6", f"{self.slots[slot].name} has too little notice")
-        if part.label.what == "anew" and op.approved:
+        if part.label.what == "look" and op.approved:
             raise BrokenError("S6", "an approval of an old event counts for a new one")
 
     def _ended(

@@ -104,9 +104,6 @@ def timers(model: Model, state: State) -> Iterator[Label]:
             continue
         if op.state <= READY:
             yield Label("look", slot)
-            hold = model.setting.hold
-            if hold and op.state == READY and op.left <= -hold:
-                yield Label("anew", slot)
         elif op.state == RECOVERING and op.left <= 0:
             yield Label("recovered", slot)
         elif op.call == RETRY and op.left <= 0:
@@ -119,9 +116,6 @@ def due(model: Model, state: State, slot: int) -> Label | None:
     if op is None:
         return None
     if op.state == READY:
-        hold = model.setting.hold
-        if hold and model.slots[slot].routine and op.left <= -hold:
-            return Label("anew", slot)
         # Whoever is held is looked at once a minute, which is a tick.
         return Label("look", slot)
     if max(op.left, op.notice) > 0:

@@ -36,7 +36,6 @@ FAIR = (
     "restore vm",
     "done",
     "look",
-    "anew",
     "recovered",
     "call again",
     "tick",

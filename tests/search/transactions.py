@@ -121,26 +121,28 @@ def resolve_failed(turn: Turn, slot: int, down: int) -> None:
 
 
 def look(turn: Turn, slot: int, _second: int) -> None:
-    """Look again at an operation that waits (`release.recheck`)."""
+    """Look again at an operation that waits (`again.recheck`).
+
+    If it was held for too long and still cannot start, its tenants are told again.
+    """
+    before, hold = turn.ops[slot], turn.model.setting.hold
     turn.start_if_ready(slot)
+    op = turn.ops[slot]
+    is_held = before is not None and before.state == READY and op is not None
+    if not is_held or op is None or op.state != READY or not op.events:
+        return
+    if turn.model.slots[slot].routine and op.left <= -hold < 0:
+        _announce_again(turn, slot, op)
 
 
-def anew(turn: Turn, slot: int, _second: int) -> None:
-    """Start what was held too long, or tell the tenants again (`renotice`)."""
-    op = turn.op(slot)
-    hold = turn.model.setting.hold
-    need(so=op.state == READY and op.left <= -hold < 0)
-    turn.start_if_ready(slot)
-    op = turn.op(slot)
-    if op.state == READY and op.events:
-        notice = turn.model.setting.notice
-        turn.finish(slot, OperationInput.CANCEL)
-        turn.requests[turn.model.slots[slot].group] = turn.old.requests[
-            turn.model.slots[slot].group
-        ]
-        carried = turn.model.carried(op)
-        turn.make(slot, op.vms, left=notice, host=op.host, approved=carried)
-        turn.publish([slot])
+def _announce_again(turn: Turn, slot: int, op: Op) -> None:
+    group = turn.model.slots[slot].group
+    turn.finish(slot, OperationInput.CANCEL)
+    turn.requests[group] = turn.old.requests[group]
+    carried = turn.model.carried(op)
+    notice = turn.model.setting.notice
+    turn.make(slot, op.vms, left=notice, host=op.host, approved=carried)
+    turn.publish([slot])
 
 
 def recovered(turn: Turn, slot: int, _second: int) -> None:
@@ -170,7 +172,6 @@ TRANSACTIONS: Mapping[str, Transaction] = {
     "look": look,
     "recovered": recovered,
     "call again": call_again,
-    "anew": anew,
     "done": done,
     "failed": failed,
     "lose sight": mark_unknown,

@@ -456,7 +456,7 @@ class Plane:
 
     def _take_due(self, due: Sequence[Operation], now: Micros) -> int:
         """Process the first operations of `due` in one transaction; return their number."""
-        if steps := first_steps(due, self.policy, now):
+        if steps := first_steps(due):
             return self._run_some(CLOCK, steps, now=now)
         self._link.ask_after(due[0], late=True, now=now)
         return 1

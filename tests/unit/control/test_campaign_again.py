@@ -1,8 +1,10 @@
-"""A host of a campaign that was held for too long is announced again, within its hours."""
+"""Work that was held for too long is announced again, that of a campaign within its hours."""
 
-from forewarn.control.requests import failures
-from forewarn.instants import DAY, HOUR, MINUTE, Micros, format_instant
-from forewarn.protocol.operations import Operation, OperationState
+from forewarn.control.execution import release
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros, format_instant
+from forewarn.protocol.operations import Action, Operation, OperationState
 from tests.support.campaigns import ONE_STAGE, start
 from tests.support.rollouts import name_of, world_of
 from tests.support.worlds import World
@@ -55,3 +57,21 @@ def test_the_new_notice_ends_after_a_blackout() -> None:
     )
     again = held_for_too_long(opens, it, forbids)
     assert again.not_before == opens + 4 * DAY
+
+
+def test_check_at_the_end_of_the_hold_announces_again_at_once() -> None:
+    """It comes before the timer of that instant, and takes its place."""
+    it = world_of([{"s0": 0}, {"s0": 1}, {"s0": 2}])
+    first, *others = (name_of(number) for number in range(3))
+    for host in others:
+        it.order(lambda work, host=host: failures.fail_host(work, host))
+    it.order(lambda work: verbs.maintain(work, [first], Action.REBOOT, OrderOptions()))
+    [held] = (each for each in it.operations() if each.host == first)
+    ends = release.hold_ends(held, it.plane.policy)
+    it.advance(ends - it.now - SECOND)
+    assert it.operation(held.operation_id).state is OperationState.READY
+    it.clock.step(SECOND)
+    it.order(lambda work: failures.restore_host(work, others[0]))
+    it.settle()
+    assert it.now == ends
+    assert it.operation(held.operation_id).state is OperationState.CANCELLED

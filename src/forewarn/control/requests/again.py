@@ -94,25 +94,24 @@ def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micr
 
 
 def recheck(work: Work, operation_id: str) -> None:
-    """Start an operation if nothing blocks it now; withdraw it if it is in a blackout."""
-    if not withdrawals.withdraw_if_stopped(work, work.operation(operation_id)):
-        release.recheck(work, operation_id)
+    """Start an operation if nothing blocks it now; withdraw it if it is in a blackout.
 
-
-def after_stop(work: Work, operation_id: str) -> None:
-    """Check an operation that the brake or a blackout held."""
-    operation = work.operation(operation_id)
-    if work.now >= release.hold_ends(operation, work.policy):
-        ready_or_again(work, operation_id)
-    else:
-        recheck(work, operation_id)
-
-
-def ready_or_again(work: Work, operation_id: str) -> None:
-    """Start a held operation if possible, or announce it again."""
+    If it was held for too long, it is announced again. Any check can find that, since one
+    at the end of the hold takes the place of the timer.
+    """
     operation = work.operation(operation_id)
     if withdrawals.withdraw_if_stopped(work, operation):
         return
+    is_held = operation.routine and operation.state is OperationState.READY
+    if is_held and work.now >= release.hold_ends(operation, work.policy):
+        _ready_or_again(work, operation)
+    else:
+        release.recheck(work, operation_id)
+
+
+def _ready_or_again(work: Work, operation: Operation) -> None:
+    """Start an operation that was held for too long if possible, or announce it again."""
+    operation_id = operation.operation_id
     banned = wide_blackouts.in_force(work.tx, operation, now=work.now)
     is_stopped = bool(why_braked(work.tx, operation.verb)) or banned is not None
     # The notice of an operation that was stopped for so long is out of date.

@@ -3,17 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from forewarn.control.execution import ending, release
+from forewarn.control.execution import ending
 from forewarn.control.requests import again, outcome, rollouts
-from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.together import count_apart
 from forewarn.control.transactions.batch import Step
 from forewarn.control.transactions.work import Work
-from forewarn.instants import Micros
 from forewarn.protocol.operations import CallState, Operation, OperationState
 
 
-def first_steps(due: Sequence[Operation], policy: Policy, now: Micros) -> list[Step]:
+def first_steps(due: Sequence[Operation]) -> list[Step]:
     """Return the decisions about the first operations of `due`.
 
     They end before an operation about which the driver must be asked, and before one that
@@ -21,29 +19,22 @@ def first_steps(due: Sequence[Operation], policy: Policy, now: Micros) -> list[S
     nothing if an earlier one of the transaction has changed its operation: if that is
     still due then, the next iteration finds it.
     """
-    return list(_first_steps(due[: count_apart(due)], policy, now))
+    return list(_first_steps(due[: count_apart(due)]))
 
 
-def _first_steps(
-    due: Sequence[Operation], policy: Policy, now: Micros
-) -> Iterator[Step]:
+def _first_steps(due: Sequence[Operation]) -> Iterator[Step]:
     for operation in due:
-        decide = _decision(operation, policy, now)
+        decide = _decision(operation)
         if decide is None:
             return
         yield partial(_if_unchanged, operation, decide)
 
 
-def _decision(
-    operation: Operation, policy: Policy, now: Micros
-) -> Callable[[Work, str], object] | None:
+def _decision(operation: Operation) -> Callable[[Work, str], object] | None:
     """Return the decision about an operation; None: the driver must be asked."""
     state = operation.state
-    is_held_long = operation.routine and now >= release.hold_ends(operation, policy)
     if state is OperationState.PLANNED:
         return rollouts.waited_long
-    if state is OperationState.READY and is_held_long:
-        return again.ready_or_again
     if state in {OperationState.ANNOUNCED, OperationState.READY}:
         return again.recheck
     if state is OperationState.RECOVERING:

@@ -215,8 +215,6 @@ class FollowUps:
             is_announced = self._run(
                 lambda work: rollouts.call_up(work, operation_id), now
             )
-        elif waits.is_for_stop(freed.name):
-            self._run(lambda work: again.after_stop(work, operation_id), now)
         else:
             self._run(_recheck(operation_id), now)
         follow = after_call if is_turn else after_look
