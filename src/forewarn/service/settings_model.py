@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from forewarn.cluster.times import LEASE
 from forewarn.control.rules.policy import (
     BrakeLimits,
     Policy,
@@ -67,6 +68,9 @@ class AdminSettings:
     tls_key: str = ""
 
 
+_LEASE: Micros = round(LEASE * SECOND)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
     """[store]: the database and the retention."""
@@ -80,7 +84,7 @@ class ClusterSettings:
     """[cluster]: this replica of the service."""
 
     name: str = ""
-    lease: Micros = 3 * SECOND
+    lease: Micros = _LEASE
     url: str = ""
     metadata_url: str = ""
     ca_file: str = ""

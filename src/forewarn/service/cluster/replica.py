@@ -256,6 +256,9 @@ class Replica:
             raise StoreError("the event loop does not take documents") from error
 
     def _note_round(self, row: LeaseRow, changes: Changes | None) -> None:
+        if not row.holder:
+            # The bell of a release rings here: a candidate does not wait for its next look.
+            self.keeper.wake()
         self._call_soon(self._take_round, row, changes)
 
     def _take_round(self, row: LeaseRow, changes: Changes | None) -> None:

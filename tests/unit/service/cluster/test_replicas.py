@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.cluster import times
 from forewarn.cluster.port import LeaseRow
 from forewarn.fleet.file import FleetText
 from forewarn.metadata.server import Address
@@ -287,6 +288,21 @@ async def test_leader_that_stops_hands_over_and_no_request_is_lost() -> None:
         await first.service.stop()
         await until(lambda: second.leads)
         await eventually(lambda: second.is_approved(event["EventId"]))
+
+
+@in_loop
+async def test_lease_that_was_released_is_taken_before_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The next look of the candidate would come when the lease has run out.
+    monkeypatch.setattr(times, "LOOKS_PER_LEASE", 1)
+    async with pair(cluster__lease="60s") as (first, second):
+        await eventually(second.is_served)
+        clock = second.service.clock
+        began = clock.monotonic()
+        await first.service.stop()
+        await until(lambda: second.leads)
+        assert clock.monotonic() - began < 30
 
 
 @in_loop
