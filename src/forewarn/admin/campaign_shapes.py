@@ -279,6 +279,7 @@ CampaignShape = shape(
     pauses=list_of(PauseShape),
     windows=(list[str], "Its windows, each as a line: days, start, length, time zone."),
     blackouts=(list_of(BlackoutShape), "Its blackouts, those that have ended too."),
+    checks=(list[str], "Names of its checks, which GET /v1/checks has."),
     waits_for=(str, "Why it announces no further host now; empty: it may."),
 )
 

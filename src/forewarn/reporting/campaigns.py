@@ -119,6 +119,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         ],
         "windows": list(map(line_of, campaign.windows)),
         "blackouts": [blackout_report(each, now=now) for each in campaign.blackouts],
+        "checks": list(campaign.checks),
         "waits_for": why,
     }
 

@@ -84,9 +84,11 @@ const hosts = (/** @type {string} */ query) =>
 /** The checks of the service, while one of them holds the campaign. */
 const checks = () => list("checks", () => resource("/v1/checks", { topics: ["campaigns"] }));
 const isHaltedByCheck = () => campaign()?.halted?.cause === "check";
-const failing = () =>
+const answers = () =>
   isHaltedByCheck()
-    ? (checks().value?.checks ?? []).filter((/** @type {any} */ each) => each.outcome !== "pass")
+    ? (checks().value?.checks ?? []).filter((/** @type {any} */ each) =>
+        campaign().checks.includes(each.name),
+      )
     : [];
 
 const campaign = () =>
@@ -263,7 +265,7 @@ function view() {
   }
   const host = asked("host");
   reveal(host);
-  return html`${head(found, outlook().value, failing())}
+  return html`${head(found, outlook().value, answers(), checks().hurry)}
     <div class="sum">
       ${progress(
         found,

@@ -6,6 +6,7 @@ import * as orders from "../orders.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { waveList } from "../waves.js";
+import { answers, checkAgain } from "./checking.js";
 
 /** @param {any} campaign */
 function because(campaign) {
@@ -78,8 +79,14 @@ function verbs(campaign, outlook, failing) {
   }`;
 }
 
-/** @param {any} campaign @param {any} outlook @param {any[]} failing As for `verbs`. */
-export function head(campaign, outlook, failing) {
+/**
+ * @param {any} campaign
+ * @param {any} outlook
+ * @param {any[]} checks Checks, if one of them has halted it.
+ * @param {() => void} whenAsked Called when the checks have been asked again.
+ */
+export function head(campaign, outlook, checks, whenAsked) {
+  const failing = checks.filter((each) => each.outcome !== "pass");
   return html`<div class="head steer">
     <div class="tell">
       <h1>
@@ -94,12 +101,13 @@ export function head(campaign, outlook, failing) {
         ${time.when(time.at(campaign.created))}
       </p>
       <p class="what now-what">${because(campaign)}</p>
+      ${answers(checks)}
     </div>
     <span class="grow"></span>
     <div class="acts stopbar">
       <a class="btn" href=${address(`campaigns/${encodeURIComponent(campaign.campaign)}/report`)}
         >Report</a
-      >${verbs(campaign, outlook, failing)}
+      >${checkAgain(failing, whenAsked)}${verbs(campaign, outlook, failing)}
     </div>
   </div>`;
 }
