@@ -106,6 +106,7 @@ def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         state=operation.state.value,
         standing=_joined(
             operators.standing(operation, blockers, now=now),
+            explained.freeze_of_migration(operation),
             explained.promised(operation, now=now),
             apart_hosts.way_out(reader, operation, blockers),
             visited.of_operation(reader, operation, now=now),
@@ -175,7 +176,10 @@ def _of_operations(
                 "operation": operation.operation_id,
                 "what": operators.task(operation),
                 "state": operation.state.value,
-                "standing": operators.standing(operation, blockers, now=now),
+                "standing": _joined(
+                    operators.standing(operation, blockers, now=now),
+                    explained.freeze_of_migration(operation),
+                ),
                 "blocked_by": operators.reasons(limited(blockers)),
             }
         )

@@ -18,7 +18,7 @@ from forewarn.protocol.operations import (
     UNSTARTED_STATES,
     Operation,
 )
-from forewarn.protocol.verbs import TargetKind
+from forewarn.protocol.verbs import Action, TargetKind
 from forewarn.wording import operators
 
 _ENDED = frozenset(state.value for state in ENDED_STATES)
@@ -41,6 +41,21 @@ def promised(operation: Operation, *, now: Micros) -> str:
         return ""
     opens, closes = map(format_instant, map(cut_to_second, times))
     return f"it keeps the time from {opens} to {closes}, even if tenants change their windows"
+
+
+def freeze_of_migration(operation: Operation | None) -> str:
+    """Return what a live migration is announced as, and what happens; empty: another one.
+
+    Scheduled Events have no type of a live migration.
+    """
+    if operation is None or operation.action is not Action.LIVE_MIGRATE:
+        return ""
+    if operation.state in ENDED_STATES:
+        return ""
+    return (
+        "it is announced as a Freeze, and is a live migration: each VM moves to another "
+        "host with its memory, and pauses for some seconds at the end of its move"
+    )
 
 
 def event_title(event: Event) -> str:

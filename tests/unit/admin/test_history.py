@@ -304,3 +304,20 @@ def test_tenant_sees_its_windows_in_its_availability_and_no_other_hold() -> None
     assert {(each["kind"], each["name"]) for each in told["holds"]} == {
         ("window", "web")
     }
+
+
+def test_live_migration_that_is_announced_as_a_freeze_is_explained(
+    client: TestClient,
+) -> None:
+    order = {"hosts": ["h1"], "impact": "live-migrate", "reason": "DIMM"}
+    (operation,) = post(client, "maintain", **order)["operations"]
+    event = get(client, "events", host="h1")["events"][0]
+    assert event["EventType"] == "Freeze"
+    sentence = "is announced as a Freeze, and is a live migration"
+    of_work = get(client, f"explain/{operation['operation']}")
+    assert sentence in of_work["standing"]
+    of_host = get(client, "explain/h1", kind="host")
+    assert sentence in of_host["operations"][0]["standing"]
+    freeze = post(client, "maintain", hosts=["h2"], impact="freeze", reason="patch")
+    shown = get(client, f"explain/{freeze['operations'][0]['operation']}")
+    assert "live migration" not in shown["standing"]

@@ -47,8 +47,8 @@ export function about(name) {
   return found;
 }
 
-/** @param {any} operation */
-const work = (operation) =>
+/** @param {any} operation @param {any[]} explained What the service says about open work. */
+const work = (operation, explained) =>
   html`<div class="in head case">
     <div class="tell">
       <b>${capital(operation.kind)}</b> (${operation.impact}) of ${operation.target}:
@@ -62,6 +62,9 @@ const work = (operation) =>
         }
         · <span class="mono">${operation.operation}</span></span
       >
+      ${explained
+        .filter((each) => each.operation === operation.operation)
+        .map((each) => html`<p>${marked(each.standing)}</p>`)}
     </div>
     <span class="grow"></span>
     ${
@@ -117,7 +120,7 @@ export function side(name) {
             </div>`
           : loading
     }
-    ${open.map(work)}${
+    ${open.map((/** @type {any} */ each) => work(each, found?.operations ?? []))}${
       campaign
         ? html`<div class="in">
             <a href=${`${campaignAddress(campaign)}?host=${encodeURIComponent(name)}`}
