@@ -44,7 +44,8 @@ ANSWERS = {
 def _verb(entry: Entry) -> Iterator[str]:
     command = next(each for each in COMMANDS if each.path == entry.path)
     who = "operators, and tenants for their own" if entry.for_tenants else "operators"
-    yield f"`forewarn {entry.command}{usage(command.options)}` · for {who} · role `{entry.role.value}`"
+    role = "any role but `view`" if entry.stops else f"role `{entry.role.value}`"
+    yield f"`forewarn {entry.command}{usage(command.options)}` · for {who} · {role}"
     yield ""
     yield "| argument | option | meaning |"
     yield "|---|---|---|"

@@ -52,7 +52,6 @@ from forewarn.protocol.lifecycle import VisitInput
 from forewarn.protocol.notes import (
     AnyNote,
     Cancelled,
-    NothingToDo,
     TargetChanged,
 )
 from forewarn.protocol.operations import (
@@ -233,7 +232,7 @@ def drain(work: Work, visit: Visit) -> None:
         if operation.action is Action.NONE:
             ending.finish(work, operation)
         elif not operation.moves:
-            ending.impact_over(work, operation, note=NothingToDo())
+            ending.impact_over(work, operation)
         elif is_in_halves(operation.action, visit.steps):
             calls.take_down(work, operation)
         else:
