@@ -167,6 +167,7 @@ def test_order_after_another_decision_names_who_made_it(
     expect(dialog.get_by_role("alert")).to_contain_text("Nothing was changed")
 
 
+@pytest.mark.long
 def test_two_operators_see_each_other(
     place: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:

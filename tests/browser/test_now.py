@@ -207,6 +207,7 @@ def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
     assert len(set(keys)) == 1
 
 
+@pytest.mark.long
 def test_result_of_an_order_that_was_done_is_learned_by_sending_it_again(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -244,6 +245,7 @@ def test_result_of_an_order_that_was_done_is_learned_by_sending_it_again(
     assert len(set(keys)) == 1
 
 
+@pytest.mark.long
 def test_approval_says_that_its_events_cannot_be_read(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -374,6 +376,7 @@ def test_unknown_outcome_is_shown_with_what_was_seen_of_its_vms(
     ).to_be_visible()
 
 
+@pytest.mark.long
 def test_approval_names_the_vms_whose_agents_may_still_prepare(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

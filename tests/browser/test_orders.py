@@ -60,6 +60,7 @@ def test_cordon_of_another_ends_if_one_chooses_it(
     expect(page.get_by_role("button", name="Cordon…")).to_be_visible()
 
 
+@pytest.mark.long
 def test_refused_order_is_counted_less_and_less(
     shared: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -159,6 +160,7 @@ def closest(boxes: list[tuple[float, float]]) -> float:
     return min(b[0] - a[0] - a[1] for a, b in itertools.pairwise(boxes))
 
 
+@pytest.mark.long
 def test_labels_of_the_axis_do_not_touch(
     shared: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -178,6 +180,7 @@ def test_labels_of_the_axis_do_not_touch(
     shared.ask("/v1/campaign-abort", {"campaign": campaign, "reason": "over"})
 
 
+@pytest.mark.long
 def test_service_that_is_away_is_asked_less_and_less(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

@@ -84,6 +84,7 @@ def test_page_polls_as_a_vm_that_never_did(
     assert running.sim("journal?vm=web_2")["requests"][0]["status"] == 200
 
 
+@pytest.mark.long
 def test_page_plays_a_scenario_with_a_profile(
     running: Simulation, open_page: Callable[..., Page]
 ) -> None:
@@ -132,6 +133,7 @@ def test_button_approves_as_the_vm(
     assert running.events()[0]["EventStatus"] == "Started"
 
 
+@pytest.mark.long
 def test_clock_jumps_and_pauses(
     running: Simulation, open_page: Callable[..., Page]
 ) -> None:

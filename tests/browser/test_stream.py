@@ -104,6 +104,7 @@ def show(page: Page, state: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_tab_that_is_hidden_for_long_stops_listening_and_reads_all_anew(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -176,6 +177,7 @@ def test_switched_zone_is_that_of_all_times(
     expect(page.locator(".zone")).to_contain_text("GMT+5:30")
 
 
+@pytest.mark.long
 def test_stream_that_stays_silent_from_its_beginning_is_opened_again(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -191,6 +193,7 @@ def test_stream_that_stays_silent_from_its_beginning_is_opened_again(
     expect(mark).not_to_contain_text("connecting")
 
 
+@pytest.mark.long
 def test_list_that_could_not_be_read_is_read_again_in_a_calm_service(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

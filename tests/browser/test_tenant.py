@@ -193,6 +193,7 @@ def test_axe_finds_nothing_on_the_pages_of_a_tenant(
         assert findings(page) == [], path
 
 
+@pytest.mark.long
 def test_vm_that_is_added_appears_on_the_open_page(
     tmp_path: Path,
     new_tab: Callable[..., Tab],

@@ -70,6 +70,7 @@ def test_chain_of_a_host_is_drawn_while_one_looks_at_it(
     expect(page.locator(".sheet .arrow.t")).to_have_count(2)
 
 
+@pytest.mark.long
 def test_arrow_to_a_row_out_of_sight_has_its_name(
     shared: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:
@@ -98,6 +99,7 @@ def test_paper_gets_a_table(
     assert page.pdf().startswith(b"%PDF")
 
 
+@pytest.mark.long
 def test_narrow_screen_gets_a_table_and_can_have_the_timeline(
     shared: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:

@@ -41,7 +41,13 @@ def busy(shared: Place) -> Place:
     return shared
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["phone", "tablet"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(NARROW, id="phone"),
+        pytest.param(WIDE, id="tablet", marks=pytest.mark.long),
+    ],
+)
 def test_targets_are_large_enough_for_a_finger(
     busy: Place, new_tab: Callable[..., Tab], size: dict[str, int]
 ) -> None:

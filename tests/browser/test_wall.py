@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.support.consoles import CLUSTERS, Place, Tab
@@ -29,6 +30,7 @@ def test_wall_shows_a_campaign_and_what_needs_a_person(
     assert page.locator("a, button, input, select").count() == 0
 
 
+@pytest.mark.long
 def test_wall_without_a_campaign_has_a_square_for_each_host(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
