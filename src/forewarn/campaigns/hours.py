@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from forewarn.fleet.blackouts import Blackout, Clash, clash
-from forewarn.fleet.calendars import Calendar, next_free
-from forewarn.fleet.common_openings import next_open
+from forewarn.fleet.calendars import Calendar
 from forewarn.fleet.windows import Opening, Window, openings
-from forewarn.instants import Micros
+from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.turn_blockers import InBlackout, OutsideWindow
 
 DIGEST_DIGITS = 16
 """Hexadecimal digits of a digest of blackouts: enough to notice every change."""
+
+LATE_MAX: Micros = MINUTE
+"""Maximum time for which a start may be later than the last one that fits into a window: a
+timer, a restart of the service or another leader can take so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,22 +86,24 @@ class Hours:
     def why_held(self, now: Micros) -> OutsideWindow | InBlackout | None:
         """Return why an approved host cannot start now; None: it can.
 
-        Work that begins in a window can continue after it, but not into a blackout. If the
-        windows open after the blackout, they are the reason.
+        Its work would not end before a window closes, or would overlap a blackout. If the
+        windows allow it later than the blackouts, they are the reason.
         """
-        closed = (*self.blackouts, *self.wide)
-        opens = next_free([self.windows], closed, now) if self.windows else now
-        banned = self._banned(now, now + self.work, self.next_start(now))
+        # A host can be announced for the last instant that fits, and starts after that.
+        left = max(0, self.work - LATE_MAX)
+        by_windows = Calendar(self.windows, now).next_start(now, left)
+        start = self.next_start(now)
+        banned = self._banned(now, now + self.work, start)
         if banned is not None:
-            by_windows = next_open([self.windows], now) if self.windows else now
+            closed = (*self.blackouts, *self.wide)
             free = Calendar((), now, closed).next_start(now, self.work)
             if free is None or (
                 by_windows is not None and by_windows < max(free, now + 1)
             ):
                 return banned
-        if opens == now:
+        if by_windows == now:
             return None
-        return OutsideWindow(campaign=self.campaign, opens=opens or 0)
+        return OutsideWindow(campaign=self.campaign, opens=start or 0)
 
     def clash_at(self, start: Micros) -> Clash | None:
         """Return its own blackout that work from an instant on would overlap."""

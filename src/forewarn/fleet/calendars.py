@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from forewarn.fleet.blackouts import Blackout, clash, closed_times
-from forewarn.fleet.common_openings import Times, next_open
+from forewarn.fleet.blackouts import Blackout, closed_times
+from forewarn.fleet.common_openings import Times
 from forewarn.fleet.windows import Opening, Window, openings
 from forewarn.instants import DAY, Micros
 
@@ -112,23 +112,3 @@ def free_times(
             ban = next(closed, None)
         if start < end:
             yield Opening(start, end)
-
-
-def next_free(
-    groups: Sequence[Sequence[Window]], blackouts: Sequence[Blackout], at: Micros
-) -> Micros | None:
-    """Return the first instant, from `at` on, that is in a window of each group and in no
-    blackout.
-
-    Return None if the windows have no such instant.
-    """
-    until = at + AHEAD_MAX
-    for _ in range(MISSES_MAX):
-        opens = next_open(groups, at)
-        if opens is None or opens > until:
-            return None
-        blackout = clash(blackouts, opens, opens)
-        if blackout is None:
-            return opens
-        at = blackout.ends
-    return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
 
-from forewarn.fleet.windows import Opening, Window, openings
+from forewarn.fleet.windows import Opening
 from forewarn.instants import DAY, Micros
 
 HORIZON: Micros = 14 * DAY
@@ -162,12 +162,3 @@ class CommonOpenings:
 
 _NEVER = Opening(sys.maxsize - 1, sys.maxsize)
 """The opening of windows that have none left."""
-
-
-def next_open(groups: Iterable[Sequence[Window]], at: Micros) -> Micros | None:
-    """Return the first instant, from `at` on, at which a window of each group is open.
-
-    Return None if there is none within `HORIZON`.
-    """
-    common = CommonOpenings(openings(windows, at) for windows in groups)
-    return common.first(at).opens

@@ -86,7 +86,7 @@ class Watch:
                 raise BrokenError("K1", f"h{host} does not fit in the window")
 
     def _started(self, before: State, after: State, host: int) -> None:
-        """K3, K9: no start of a halted campaign, nor outside of the windows."""
+        """K3, K9: no start of a halted campaign, nor of one that does not fit in a window."""
         if before.course.halt:
             raise BrokenError("K3", f"h{host} started, and the campaign is halted")
         if before.brake:
@@ -94,9 +94,9 @@ class Watch:
         if before.items[host].how not in {ANNOUNCED, READY}:
             raise BrokenError("K1", f"h{host} started without a notice")
         setting = self.setting
-        is_open = (after.hour - setting.opens) % setting.day < setting.length
-        if setting.length and not is_open:
-            raise BrokenError("K9", f"h{host} started outside of the window")
+        into = (after.hour - setting.opens) % setting.day
+        if setting.length and into + setting.slow > setting.length:
+            raise BrokenError("K9", f"h{host} started, and does not fit in the window")
 
     def _counts(self, before: Course, after: Course) -> None:
         """2.6: what halts, how the ramp grows, and when a stage is approved and begins."""

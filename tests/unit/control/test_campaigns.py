@@ -6,13 +6,13 @@ import pytest
 
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import HaltCause
-from forewarn.control.requests import campaign_changes, campaigns
+from forewarn.control.requests import brake, campaign_changes, campaigns
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.model import Host
-from forewarn.instants import MINUTE
+from forewarn.instants import DAY, HOUR, MINUTE, format_instant
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
-from forewarn.protocol.operations import Action, OperationState
+from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import AuditKind
@@ -198,6 +198,38 @@ def test_an_early_approval_does_not_start_a_host_before_the_window() -> None:
     while not it.operations()[0].started_at:
         it.advance("1m")
     assert it.operations()[0].started_at >= opens
+
+
+def under_the_brake(it: World, off_at: tuple[int, int]) -> Operation:
+    """Return the host that the brake has kept from its start until a time of the day."""
+    start(it, WINDOW)
+    while not announced(it):
+        it.advance("1m")
+    it.order(brake.put_on, actor="bob", reason="power is unstable")
+    hour, minute = off_at
+    while it.now // MINUTE % (24 * 60) != hour * 60 + minute:
+        it.advance("1m")
+    it.order(brake.take_off, actor="bob")
+    it.settle()
+    return it.operations()[0]
+
+
+def test_a_held_host_starts_while_its_work_ends_before_the_window_closes() -> None:
+    it = of(1)
+    assert under_the_brake(it, (23, 30)).started_at == it.now
+
+
+def test_a_held_host_does_not_start_minutes_before_the_window_closes() -> None:
+    it = of(1)
+    operation = under_the_brake(it, (23, 58))
+    assert operation.state is not OperationState.IMPACTING
+    opens = it.now // DAY * DAY + DAY + 22 * HOUR
+    assert it.explain(operation.operation_id) == [
+        f"the windows of campaign bios allow it from {format_instant(opens)} on"
+    ]
+    it.advance("1d")
+    (done,) = [each for each in it.operations() if each.started_at]
+    assert opens <= done.started_at <= opens + 30 * MINUTE
 
 
 def test_a_failed_canary_halts_the_campaign_before_anybody_else_is_told() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.fleet.blackout_fields import BLACKOUT, blackout_of, line_of_blackout
 from forewarn.fleet.blackouts import Clash, clash, coming, times_of
-from forewarn.fleet.calendars import MISSES_MAX, Calendar, free_times, next_free
+from forewarn.fleet.calendars import MISSES_MAX, Calendar, free_times
 from forewarn.fleet.common_openings import HORIZON
 from forewarn.fleet.windows import Opening, Window
 from forewarn.instants import DAY, HOUR, MINUTE, format_instant, parse_instant
@@ -130,7 +130,6 @@ def test_blackout_without_end_leaves_no_time() -> None:
     always = blackout_of("always 00:00 24h")
     assert Calendar([], BASE, [always]).next_notice(BASE, HOUR, HOUR) is None
     assert Calendar([], BASE, [always]).next_start(BASE, HOUR) is None
-    assert next_free([], [always], BASE) is None
 
 
 def test_blackout_over_each_window_leaves_no_time() -> None:
@@ -138,21 +137,6 @@ def test_blackout_over_each_window_leaves_no_time() -> None:
     calendar = Calendar([window(22, 4)], BASE, blackouts)
     assert calendar.next_start(BASE, HOUR) is None
     assert calendar.next_notice(BASE, HOUR, HOUR) is None
-    assert next_free([[window(22, 4)]], blackouts, BASE) is None
-
-
-def test_first_free_time_is_in_a_window_and_after_the_blackout() -> None:
-    blackouts = [blackout_of("b 2026-12-20T20:00 2026-12-21T23:00")]
-    nights = [window(22, 4)]
-    assert next_free([nights], blackouts, BASE) == BASE
-    begin = BASE + 3 * HOUR
-    assert next_free([nights], [], begin) == BASE + 22 * HOUR
-    assert next_free([nights], blackouts, begin) == BASE + DAY + 23 * HOUR
-
-
-def test_windows_that_are_never_open_have_no_free_time() -> None:
-    groups = [[window(0, 1)], [window(12, 1)]]
-    assert next_free(groups, [blackout_of(YEAR_END)], BASE) is None
 
 
 def test_a_notice_that_always_begins_in_a_blackout_is_never_given() -> None:

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.fleet.common_openings import (
-    HORIZON,
-    LOOKS_MAX,
-    CommonOpenings,
-    next_open,
-)
+from forewarn.fleet.common_openings import HORIZON, LOOKS_MAX, CommonOpenings
 from forewarn.fleet.windows import Window, openings
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros, parse_instant
 
@@ -125,7 +120,7 @@ def test_one_search_answers_for_later_instants(
 ) -> None:
     found = common(groups, BEGIN)
     found.first(BEGIN)
-    assert found.first(later).opens == next_open(groups, later)
+    assert found.first(later).opens == common(groups, later).first(later).opens
 
 
 def test_a_group_that_turns_out_to_be_needless_is_not_tried() -> None:
@@ -205,4 +200,4 @@ def test_windows_after_the_last_day_never_open() -> None:
 
 
 def test_no_windows_are_always_open() -> None:
-    assert next_open([], BEGIN) == BEGIN
+    assert common([], BEGIN).first(BEGIN).opens == BEGIN

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.fleet.calendars import Calendar
-from forewarn.fleet.common_openings import HORIZON, next_open
+from forewarn.fleet.common_openings import HORIZON, CommonOpenings
 from forewarn.fleet.windows import Opening, Window, openings
 from forewarn.instants import (
     DAY,
@@ -159,7 +159,8 @@ def test_first_common_opening_is_that_of_a_search_hour_by_hour(
         )
 
     hours = range(at, at + HORIZON + HOUR, HOUR)
-    assert next_open(groups, at) == next(filter(is_open, hours), None)
+    common = CommonOpenings(openings(windows, at) for windows in groups)
+    assert common.first(at).opens == next(filter(is_open, hours), None)
 
 
 LAST_NOON = parse_instant("8999-12-30T12:00:00Z")
