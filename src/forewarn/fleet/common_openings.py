@@ -7,7 +7,7 @@ opening is passed once, and the groups that joined show why there is no common o
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
 
