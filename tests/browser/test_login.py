@@ -117,18 +117,18 @@ def test_revoked_token_ends_the_page_and_keeps_what_was_typed(
         )
         return json.loads(answer.text())
 
-    name = "rob" if is_cut else "bob"
+    name, host = ("rob", "c2-r1-0") if is_cut else ("bob", "c2-r0-0")
     made = order("/v1/tokens", {"name": name})
-    order("/v1/fail", {"names": ["c2-r0-0"], "kind": "host"})
+    order("/v1/fail", {"names": [host], "kind": "host"})
     page = tab.page
-    page.goto(f"{guarded.url}/console/hosts?host=c2-r0-0")
+    page.goto(f"{guarded.url}/console/hosts?host={host}")
     page.get_by_label("Token").fill(made["token"])
     page.keyboard.press("Enter")
     expect(page.get_by_text(f"{name} · operator")).to_be_visible()
     field = page.get_by_role("searchbox", name="Host, VM, rack or cluster")
     field.fill("c2-r0")
     page.get_by_role("button", name="Cordon…").click()
-    dialog = page.get_by_role("dialog", name="Cordon c2-r0-0?")
+    dialog = page.get_by_role("dialog", name=f"Cordon {host}?")
     dialog.get_by_label("Why?").fill("DIMM tomorrow")
     if is_cut:
         # Only the answer to the count of the order says that the token has ended.
