@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.consoles import Place
@@ -88,6 +89,7 @@ def test_plan_is_a_file_with_waves_hosts_and_constraints(
         expect(refused.get_by_role("row", name="c2-r1-2")).to_contain_text("down")
 
 
+@pytest.mark.long
 def test_simulation_is_a_file_with_nights_and_failures(
     shared: Place, tmp_path: Path, new_context: Callable[..., BrowserContext]
 ) -> None:

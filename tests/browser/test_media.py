@@ -55,6 +55,7 @@ def test_campaign_is_printed_dark_on_light_as_a_table(
     expect(page.locator(".hosts-table tbody tr")).to_have_count(12)
 
 
+@pytest.mark.long
 def test_system_colors_keep_what_is_chosen_apart(
     running: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -72,6 +73,7 @@ def test_system_colors_keep_what_is_chosen_apart(
     assert len(set(fills)) >= 6, fills
 
 
+@pytest.mark.long
 def test_nothing_moves_for_who_wants_no_movement(
     running: Place, new_tab: Callable[..., Tab]
 ) -> None:

@@ -161,6 +161,7 @@ def test_order_without_answer_is_sent_again_with_its_key(
     assert len(set(keys)) == 1
 
 
+@pytest.mark.long
 def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

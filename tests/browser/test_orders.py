@@ -98,6 +98,7 @@ def test_reader_has_no_dialog_by_any_key(
     shared.ask("/v1/campaign-abort", {"campaign": campaign, "reason": "over"})
 
 
+@pytest.mark.long
 def test_skipped_hosts_are_not_shown_as_done(
     shared: Place, new_tab: Callable[..., Tab]
 ) -> None:

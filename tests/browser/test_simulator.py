@@ -150,6 +150,7 @@ def test_clock_jumps_and_pauses(
     expect(document).not_to_contain_text("Scheduled")
 
 
+@pytest.mark.long
 def test_deviation_and_fault_are_named(
     running: Simulation, open_page: Callable[..., Page]
 ) -> None:

@@ -87,6 +87,7 @@ def test_wall_turns_grey_without_news_and_recovers(
     expect(page.locator(".live.live")).to_be_visible()
 
 
+@pytest.mark.long
 def test_wall_whose_stream_never_opens_does_not_look_calm(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
