@@ -7,6 +7,7 @@ state.
 from __future__ import annotations
 
 from deploy.state_pages import Machine, section
+from forewarn.campaigns.lifecycle import CAMPAIGN_STEPS, CampaignState
 from forewarn.cluster.lease import ROLE_STEPS
 from forewarn.cluster.port import Role
 from forewarn.protocol.events import EventStatus
@@ -196,6 +197,34 @@ VISIT = Machine(
     },
 )
 
+CAMPAIGN = Machine(
+    title="Campaign",
+    intro=(
+        "The maintenance of many hosts in an order. It announces them one by one, and "
+        "each of them has an operation of its own."
+    ),
+    table=CAMPAIGN_STEPS,
+    first=CampaignState.DRAFT,
+    states={
+        CampaignState.DRAFT: "It was created in the current transaction.",
+        CampaignState.RUNNING: (
+            "It announces hosts, as its stages, budgets, windows and checks allow."
+        ),
+        CampaignState.PAUSED: (
+            "It announces no further host, and announced ones continue. Several operators "
+            "can pause it; it continues when the last of them resumes it."
+        ),
+        CampaignState.HALTED: (
+            "An operator or a rule stopped it. It announces and starts no host, and its "
+            "announcements are withdrawn without impact. One operator ends the halt."
+        ),
+        CampaignState.DONE: "All its hosts are done or skipped.",
+        CampaignState.ABORTED: (
+            "An operator ended it. Hosts that had not started are skipped."
+        ),
+    },
+)
+
 REPLICA = Machine(
     title="Replica",
     intro=(
@@ -224,7 +253,7 @@ REPLICA = Machine(
     },
 )
 
-MACHINES = (EVENT, OPERATION, REQUEST, VIEW, VISIT, REPLICA)
+MACHINES = (EVENT, OPERATION, REQUEST, VIEW, VISIT, CAMPAIGN, REPLICA)
 
 
 def page() -> str:

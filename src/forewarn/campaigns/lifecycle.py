@@ -44,11 +44,11 @@ class CampaignInput(enum.Enum):
     ABORT = "abort"
 
 
-_STOPPING = {
-    CampaignInput.HALT: CampaignState.HALTED,
+_ENDING = {
     CampaignInput.FINISH: CampaignState.DONE,
     CampaignInput.ABORT: CampaignState.ABORTED,
 }
+_STOPPING = {CampaignInput.HALT: CampaignState.HALTED, **_ENDING}
 
 CAMPAIGN_STEPS: Mapping[CampaignState, Mapping[CampaignInput, CampaignState]] = {
     CampaignState.DRAFT: {CampaignInput.START: CampaignState.RUNNING},
@@ -63,7 +63,7 @@ CAMPAIGN_STEPS: Mapping[CampaignState, Mapping[CampaignInput, CampaignState]] = 
         CampaignInput.PAUSE: CampaignState.HALTED,
         CampaignInput.RESUME: CampaignState.RUNNING,
         CampaignInput.RESUME_PAUSED: CampaignState.PAUSED,
-        **_STOPPING,
+        **_ENDING,
     },
     CampaignState.DONE: {},
     CampaignState.ABORTED: {},
