@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.support.consoles import Place
+from tests.support.consoles import NARROW, Place
 
 CAMPAIGN = """\
 [campaign]
@@ -87,6 +87,18 @@ def test_plan_is_a_file_with_waves_hosts_and_constraints(
         expect(limits.get_by_role("row").nth(1)).to_contain_text("binds")
         refused = page.get_by_role("region", name="Hosts that cannot be done")
         expect(refused.get_by_role("row", name="c2-r1-2")).to_contain_text("down")
+
+
+def test_constraints_of_a_plan_fit_into_a_phone(
+    shared: Place, tmp_path: Path, new_context: Callable[..., BrowserContext]
+) -> None:
+    file = written(shared, tmp_path, CAMPAIGN + STAGE, "plan")
+    with opened(new_context(viewport=NARROW), file) as page:
+        limits = page.get_by_role("region", name="Constraints")
+        expect(limits.get_by_role("columnheader", name="Rounds")).to_be_visible()
+        assert limits.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+        whole = "() => document.documentElement.scrollWidth - window.innerWidth"
+        assert page.evaluate(whole) <= 0
 
 
 @pytest.mark.long

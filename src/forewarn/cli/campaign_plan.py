@@ -95,8 +95,8 @@ def _stage(stage: Json, number: int) -> Sequence[str]:
         f"{stage['up_to']:,}",
         soak if stage["soak_seconds"] else "-",
         "yes" if stage["approval"] else "-",
-        second(stage["begins"]),
-        second(stage["ends"]),
+        stage["begins"],
+        stage["ends"],
     )
 
 
@@ -106,8 +106,8 @@ def _host(host: Json) -> Sequence[str]:
         str(host["stage"]),
         str(host["set"]),
         str(host["vms"]),
-        second(host["begins"]),
-        second(host["ends"]),
+        host["begins"],
+        host["ends"],
     )
 
 

@@ -64,8 +64,8 @@ def stage(stage_: Json) -> Sequence[str]:
         f"{stage_['hosts']:,}",
         f"{stage_['done']:,}",
         f"{stage_['failed']:,}",
-        second(stage_["begins"] or "-"),
-        second(stage_["ends"] or "-"),
+        stage_["begins"] or "-",
+        stage_["ends"] or "-",
     )
 
 
@@ -87,7 +87,7 @@ def budget(budget_: Json) -> Sequence[str]:
         budget_["subject"] or "-",
         f"{budget_['used']:,}",
         "-" if most is None else f"{most:,}",
-        second(budget_["at"] or "-"),
+        budget_["at"] or "-",
     )
 
 

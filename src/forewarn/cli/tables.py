@@ -7,6 +7,7 @@ row, shortens the next one, and names the columns that it does not show complete
 break only between words, so that IDs and names can be copied at any width.
 """
 
+import re
 import shutil
 import sys
 import textwrap
@@ -68,6 +69,7 @@ def lines(columns: Cells, rows: Sequence[Cells]) -> list[str]:
 
 def aligned(columns: Cells, rows: Sequence[Cells]) -> list[str]:
     """Return the lines of a table for a pipe: the titles, then a line for each row."""
+    rows = _in_seconds(rows)
     widths = _widths(columns, rows)
     return [_row(cells, widths) for cells in (columns, *rows)]
 
@@ -97,6 +99,7 @@ def folded(
     With more than `rows_max` rows, only the first `essential` columns can be below a
     row. A cell that is longer than the line alone, such as the first, stays whole.
     """
+    rows = _in_seconds(rows)
     widths = _widths(columns, rows)
     columns_kept, used = _fitting_columns(widths, width=width)
     rest = [place for place in range(len(columns)) if place not in columns_kept]
@@ -161,13 +164,19 @@ def fitting(blocks: Sequence[Sequence[str]], *, height: int) -> int:
     return sum(1 for used in accumulate(map(len, blocks)) if used <= height)
 
 
-def second(instant: str) -> str:
-    """Return an instant of the API without its fraction of a second.
+_FRACTION = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 
-    People compare minutes; --json has the whole instant.
+
+def second(text: str) -> str:
+    """Return a text with its instants of the API without fractions of a second.
+
+    People compare minutes; --json has the whole instants. Cells of a table need no call.
     """
-    whole, point, _ = instant.partition(".")
-    return f"{whole}Z" if point else instant
+    return _FRACTION.sub(r"\1Z", text)
+
+
+def _in_seconds(rows: Sequence[Cells]) -> list[Cells]:
+    return [tuple(map(second, cells)) for cells in rows]
 
 
 def counts(states: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.selecting import selectors
+from forewarn.cli.tables import second
 from forewarn.texts import printable
 
 _COLUMNS = ("ID", "NAME", "FOR", "MAY", "EXPIRES", "LAST USED", "BY", "CREATED")
@@ -26,7 +27,11 @@ def create(call: Call) -> int:
 def _print_new(token: Any) -> None:
     # Only the token goes to standard output, so that it can be piped.
     whose = _holder(token, otherwise="an operator")
-    until = f"until {token['expires']}" if token["expires"] else "until it is revoked"
+    until = (
+        f"until {second(token['expires'])}"
+        if token["expires"]
+        else "until it is revoked"
+    )
     sys.stderr.write(
         printable(f"{token['id']} ({token['name']}) is for {whose}, {until}.")
         + "\nIt is shown only now:\n"

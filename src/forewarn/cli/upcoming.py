@@ -4,6 +4,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
+from forewarn.cli.tables import second
 from forewarn.cli.watching import watch
 
 
@@ -59,4 +60,6 @@ def upcoming_line(work: Json) -> str:
         else f"latest time unknown: {work['why_unknown']}"
     )
     description = f" ({work['description']})" if work["description"] else ""
-    return f"{work['state'].lower()}: {work['impact']}, {begins}, {ends}{description}"
+    return second(
+        f"{work['state'].lower()}: {work['impact']}, {begins}, {ends}{description}"
+    )

@@ -265,3 +265,17 @@ def test_instants_are_shown_without_a_fraction_of_a_second() -> None:
     assert tables.second("2030-01-01T00:00:59.999999Z") == "2030-01-01T00:00:59Z"
     assert tables.second("2030-01-01T00:00:59Z") == "2030-01-01T00:00:59Z"
     assert tables.second("-") == "-"
+
+
+def test_times_in_cells_have_whole_seconds_and_other_texts_stay() -> None:
+    rows = [("web_0", "2030-01-01T00:00:59.999999Z"), ("v1.2", "at 3.5Z")]
+    for shown in (
+        tables.aligned(("NAME", "SINCE"), rows),
+        [
+            line
+            for block in tables.folded(("NAME", "SINCE"), rows, width=80).blocks
+            for line in block
+        ],
+    ):
+        assert any("2030-01-01T00:00:59Z" in line for line in shown)
+        assert any("v1.2" in line and "at 3.5Z" in line for line in shown)

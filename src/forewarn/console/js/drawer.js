@@ -129,7 +129,7 @@ function why(host) {
   return html`<div class="in">
     <h3>${title}</h3>
     <ul class="why">
-      ${host.note ? html`<li>${host.note}</li>` : nothing}${found.map(
+      ${host.note ? html`<li>${marked(host.note)}</li>` : nothing}${found.map(
         (/** @type {any} */ each) =>
           html`<li>
             ${marked(each.text)}${

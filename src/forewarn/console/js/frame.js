@@ -5,6 +5,7 @@ import { get } from "./api.js";
 import { all, changed, kind, silence, state } from "./store.js";
 import { retryNow } from "./stream.js";
 import { BASE, has, ROUTES } from "./pages.js";
+import { timed } from "./parts.js";
 import { count } from "./text.js";
 import * as time from "./time.js";
 
@@ -204,7 +205,9 @@ export function notices() {
   ${down.map(
     (each) =>
       html`<div class="note e" role="alert">
-        <span><b>The service does not accept orders:</b> ${each.text}. VMs are answered.</span>
+        <span
+          ><b>The service does not accept orders:</b> ${timed(each.text)}. VMs are answered.</span
+        >
       </div>`,
   )}
   ${
@@ -214,7 +217,7 @@ export function notices() {
             ><b
               >The brake is on${brake.since ? ` since ${time.when(time.at(brake.since))}` : ""}.</b
             >
-            ${brake.text}</span
+            ${timed(brake.text)}</span
           >
         </div>`
       : nothing

@@ -2,7 +2,7 @@
 
 import { html, nothing } from "./lit.js";
 import { isRefusal, NoAnswer, Refused } from "./api.js";
-import { marked } from "./parts.js";
+import { marked, timed } from "./parts.js";
 import { count } from "./text.js";
 import * as time from "./time.js";
 
@@ -14,7 +14,7 @@ export const refusals = (refused) =>
         (each) =>
           html`<tr>
             <th>${each.name}</th>
-            <td>${each.error}. ${each.hint}</td>
+            <td>${timed(each.error)}. ${marked(each.hint)}</td>
           </tr>`,
       )}
     </tbody>
@@ -46,7 +46,7 @@ export function outcome(at) {
     const text = error instanceof NoAnswer ? "the service does not answer" : error.message;
     return html`<div class="note ${isConflict ? "w" : "e"}" role="alert">
       <span
-        ><b>${what}${text}.</b>
+        ><b>${what}${timed(text)}.</b>
         ${
           other
             ? html`${time.second(time.at(other.at))}${

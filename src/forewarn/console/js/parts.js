@@ -161,7 +161,8 @@ export function errorNote(error) {
   const hint = error instanceof Refused ? error.hint : "";
   return html`<div class="note e" role="alert">
     <span
-      ><b>${isRefusal(error) ? "Refused" : "Not read"}: ${error.message}.</b> ${marked(hint)}</span
+      ><b>${isRefusal(error) ? "Refused" : "Not read"}: ${timed(error.message)}.</b>
+      ${marked(hint)}</span
     >
   </div>`;
 }

@@ -53,7 +53,9 @@ function bounds(plan) {
     "Constraints",
     ["Constraint", "Rounds #"],
     plan.bounds.map((/** @type {any} */ each, /** @type {number} */ index) => [
-      html`${capital(each.message)}${index ? nothing : html` ${pill("wait", "binds")}`}`,
+      html`<span class="says"
+        >${capital(each.message)}${index ? nothing : html` ${pill("wait", "binds")}`}</span
+      >`,
       number(each.rounds),
     ]),
   );

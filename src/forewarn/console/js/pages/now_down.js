@@ -2,7 +2,7 @@
 
 import { html, nothing, repeat } from "../lit.js";
 import { all, campaignNamed, changed, resource } from "../store.js";
-import { hostLink, mayOrder, pill } from "../parts.js";
+import { hostLink, mayOrder, pill, timed } from "../parts.js";
 import { hold } from "../hold.js";
 import * as orders from "../orders.js";
 import * as remedies from "../remedies.js";
@@ -167,7 +167,7 @@ function downRow(each, isOver) {
     <td class="nw">${each.tenant}</td>
     <td class="mono nw">${hostLink(each.host)}</td>
     <td class="bad b nw">${time.lasting(time.now() - each.since)}</td>
-    <td class="wide">${each.text}</td>
+    <td class="wide">${timed(each.text)}</td>
     <td>${mayOrder(verb) ? first : problem.actions[0]}</td>
   </tr>`;
 }

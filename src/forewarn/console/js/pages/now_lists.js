@@ -2,7 +2,7 @@
 
 import { html, nothing, repeat } from "../lit.js";
 import { all, campaignNamed } from "../store.js";
-import { address, campaignAddress, marked, mayOrder, moment, pill } from "../parts.js";
+import { address, campaignAddress, marked, mayOrder, moment, pill, timed } from "../parts.js";
 import { hold } from "../hold.js";
 import * as remedies from "../remedies.js";
 import { capital, count, some } from "../text.js";
@@ -48,7 +48,7 @@ export function unknown(problems) {
             <b class="mono">${each.operation}</b> of
             <b>${each.target ?? some(each.hosts)}</b
             >${each.tenants.length ? ` (${some(each.tenants)})` : ""}, since
-            ${moment(time.at(each.since))} <br /><span class="soft">${each.text}</span
+            ${moment(time.at(each.since))} <br /><span class="soft">${timed(each.text)}</span
             ><br />${sighted(each)}
           </div>
           <span class="grow"></span>
@@ -172,7 +172,7 @@ export function held(problems, holds) {
       (each) =>
         html`<div class="in head case">
           <div class="tell">
-            ${each.text}
+            ${timed(each.text)}
             <span class="soft nw"
               >${count(each.hosts, "host")}${
                 each.until ? html`, until ${moment(time.at(each.until))}` : nothing
