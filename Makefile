@@ -36,9 +36,9 @@ PURE_TESTS := $(filter-out $(SEARCHES), $(wildcard $(addsuffix /test_*.py, \
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	chat.py clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
 CONSOLE_FILES := src/forewarn/console
-# Our own scripts: those of the pages, and those that test them.
-SCRIPTS := $(CONSOLE_FILES)/js src/forewarn/admin/page.js docs/_static/mermaid.mjs \
-	tests/browser/redraws.js tests/support/check_modules.mjs
+# Our own scripts and styles: those of the pages, and those that test them.
+SCRIPTS := $(CONSOLE_FILES)/js $(CONSOLE_FILES)/css $(addprefix src/forewarn/admin/page., js css) \
+	docs/_static/mermaid.mjs tests/browser/redraws.js tests/support/check_modules.mjs
 # pytest rewrites the assertions of each file and keeps the result beside it. That takes
 # longer than to collect all tests.
 TEST_FILES := $(shell find tests -name '*.py')
@@ -329,7 +329,7 @@ AXE_SHA256 := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 	@rm $(@D)/axe-core-$(AXE).tgz
 	@echo "$(AXE_SHA256)  $@" | sha256sum --check --quiet
 
-# prettier formats our scripts, and the templates in them. It is only for development.
+# prettier formats our scripts, the templates in them, and our styles. It is only for development.
 PRETTIER := 3.10.1
 PRETTIER_SHA256 := 8625d008f4f0d7d513509ecc269b4b2a551a6f1ea3a57ac880e13e84a434213c
 .build/prettier/package/package.json: .venv/dev.stamp

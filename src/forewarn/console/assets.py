@@ -1,6 +1,7 @@
 """The files of the console, as values: their names, media types and digest."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -11,6 +12,8 @@ SHELL = "shell.html"
 
 ASSETS_PLACE = "{assets}"
 """Text of the shell that stands for the path of the other files."""
+
+_STYLE = re.compile(r'rel="stylesheet" href="\{assets\}/(?P<name>[^"]+)"')
 
 DIGEST_DIGITS = 32
 """Hexadecimal digits of the digest of all files: 128 bits."""
@@ -50,6 +53,12 @@ class Assets:
             found.update(f"{name}\0{len(asset.content)}\0".encode())
             found.update(asset.content)
         return found.hexdigest()[:DIGEST_DIGITS]
+
+    @property
+    def style(self) -> str:
+        """Return all styles, in the order in which the shell loads them."""
+        names = [each["name"] for each in _STYLE.finditer(self.shell)]
+        return "\n".join(self.files[name].content.decode("utf-8") for name in names)
 
     def page(self, path: str) -> str:
         """Return the shell for assets below `path`."""

@@ -44,10 +44,10 @@ _POLICY = (
 
 def single_page(title: str, *, module: str, view: str, data: Any) -> str:
     """Return a file that shows the template `view(data)` of a module, such as `js/paper.js`."""
-    files = read_assets().files
+    assets = read_assets()
     sources = {
         name: each.content.decode("utf-8")
-        for name, each in files.items()
+        for name, each in assets.files.items()
         if name.endswith(".js")
     }
     names = {
@@ -61,7 +61,7 @@ def single_page(title: str, *, module: str, view: str, data: Any) -> str:
     )
     start = f"{names[_SHOWING]}.show({names[module]}.{view});"
     script = f"{body}\n{start}\n"
-    style = files["style.css"].content.decode("utf-8")
+    style = assets.style
     assert "</script" not in script, "the script would end there"
     assert "</style" not in style, "the style would end there"
     policy = _POLICY.format(script=_digest(script), style=_digest(style))

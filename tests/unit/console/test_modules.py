@@ -1,4 +1,5 @@
-"""The modules of the console: their size, and the hashes of what is not our own."""
+"""The modules and styles of the console: their size, and the hashes of what is not our
+own."""
 
 import gzip
 import hashlib
@@ -19,18 +20,21 @@ COMPRESSED_BYTES_MAX = 71_000
 """Of the modules that a page loads: a tenth of a second on a slow link of an operations
 room. The modules of other pages are loaded when they are opened."""
 
-MODULES = {
+ASSETS = read_assets()
+TEXTS = {
     name: asset.content.decode()
-    for name, asset in read_assets().files.items()
-    if name.endswith(".js")
+    for name, asset in ASSETS.files.items()
+    if name.endswith((".js", ".css"))
 }
+MODULES = {name: text for name, text in TEXTS.items() if name.endswith(".js")}
 OWN = sorted(name for name in MODULES if name.startswith("js/"))
+STYLES = sorted(name for name in TEXTS if name.endswith(".css"))
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_module_is_short_and_begins_with_its_purpose(name: str) -> None:
-    text = MODULES[name]
-    assert text.startswith("//")
+@pytest.mark.parametrize("name", [*OWN, *STYLES])
+def test_file_is_short_and_begins_with_its_purpose(name: str) -> None:
+    text = TEXTS[name]
+    assert text.startswith(("//", "/*"))
     assert len(text.splitlines()) <= LINES_MAX
     assert max(map(len, text.splitlines())) <= WIDTH_MAX
 
@@ -55,6 +59,12 @@ def test_what_a_page_loads_is_small(page: str) -> None:
     assert {"js/store.js", "vendor/lit/lit-html.js"} <= modules
     sizes = {name: len(gzip.compress(MODULES[name].encode())) for name in modules}
     assert sum(sizes.values()) <= COMPRESSED_BYTES_MAX, sizes
+
+
+def test_each_style_is_loaded_once_and_in_the_order_of_the_shell() -> None:
+    loaded = re.findall(r'href="{assets}/(css/[^"]+)"', ASSETS.shell)
+    assert sorted(loaded) == STYLES
+    assert ASSETS.style == "\n".join(TEXTS[name] for name in loaded)
 
 
 def _parted(line: str) -> tuple[str, str, str]:
