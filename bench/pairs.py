@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.service import Service
+from forewarn.cluster.times import LEASE
 
-LEASE_SECONDS = 3
+LEASE_SECONDS = LEASE
 
 
 class Pair:
@@ -21,7 +22,6 @@ class Pair:
             "admin_listen": "127.0.0.1:0",
             "metadata_rate_limit": "1000000",
             "driver_simulated_reboot": "1h",
-            "cluster_lease": f"{LEASE_SECONDS}s",
             "log_format": "text",
             **more,
         }

@@ -1,6 +1,7 @@
 """The contract of stores: single records."""
 
 from dataclasses import replace
+from itertools import permutations
 from typing import Never
 
 import pytest
@@ -17,7 +18,13 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds, questions
-from forewarn.store.port import DuplicateError, StaleWriteError, Store, Transaction
+from forewarn.store.port import (
+    DuplicateError,
+    StaleWriteError,
+    Store,
+    Transaction,
+    every,
+)
 from forewarn.store.records import AuditEntry, AuditKind
 
 HOST = Host(
@@ -290,3 +297,36 @@ def test_entry_about_an_operation_is_found_by_everything_it_names(
     for subject in subjects[1:]:
         assert found(subject) == ["1"], subject
     assert found("vm:web_2") == found("tenant:bank") == []
+
+
+def test_texts_with_signs_of_a_database_are_stored_as_they_are(store: Store) -> None:
+    signs = (
+        "",
+        "NULL",
+        "null",
+        "{}",
+        ",",
+        '"',
+        "\\",
+        '\\"',
+        "a\nb\t",
+        "'",
+        "%s",
+        "é✓",
+        " ",
+    )
+    texts = [*signs, *("".join(pair) for pair in permutations(signs[3:8], 2))]
+    hosts = {f"h{number:03}": text for number, text in enumerate(texts)}
+    store.transact(
+        lambda tx: [tx.add(Host(name=name, zone=text)) for name, text in hosts.items()]
+    )
+
+    def move(tx: Transaction) -> None:
+        for host in every(tx, kinds.ALL_HOSTS):
+            tx.replace(host, replace(host, rack=host.zone, capacity=None))
+
+    store.transact(move)
+    found = store.read(lambda reader: list(every(reader, kinds.ALL_HOSTS)))
+    assert {host.name: (host.zone, host.rack) for host in found} == {
+        name: (text, text) for name, text in hosts.items()
+    }

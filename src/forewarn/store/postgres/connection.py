@@ -145,7 +145,7 @@ class PostgresConnection:
             sql = self._writes[statement] = dialect.write(
                 statement, lambda name: self._type_of(table, name)
             )
-        arrays = [list(values) for values in zip(*rows, strict=True)]
+        arrays = [dialect.array(values) for values in zip(*rows, strict=True)]
         changed = self._cursor(sql, arrays).rowcount
         self.rows_changed += changed
         return changed

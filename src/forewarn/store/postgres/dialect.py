@@ -153,5 +153,23 @@ def write(statement: Write, type_of: Callable[[str], str]) -> str:
     return f"UPDATE {table} SET {changes} FROM {given} WHERE {same}"  # noqa: S608
 
 
+def array(values: Iterable[str | int | None]) -> str:
+    """Return the values of a column as the text of an array.
+
+    psycopg adapts each member of a list by itself, in Python, which takes as long as the
+    decision about an approval.
+    """
+    return f"{{{','.join(map(_member, values))}}}"
+
+
+def _member(value: str | int | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        escaped = value.replace("\\", r"\\").replace('"', r"\"")
+        return f'"{escaped}"'
+    return str(int(value))
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names)
