@@ -282,6 +282,17 @@ SERVICE = Dashboard(
             (_now("forewarn_campaigns_halted", by="cause"), "{{cause}}"),
         ),
         _panel(
+            "Problems",
+            "What `forewarn problems` lists, by kind.",
+            (_now("forewarn_problems", by="kind") + " > 0", "{{kind}}"),
+        ),
+        _panel(
+            "Progress of campaigns",
+            "Longest time since a host of an open campaign was announced or ended.",
+            (_now("forewarn_campaign_progress_age_seconds", how="max"), "campaigns"),
+            unit="s",
+        ),
+        _panel(
             "Visits of hosts",
             "Visits that have not ended, by state, and those that are late.",
             (_now("forewarn_visits", by="state"), "{{state}}"),

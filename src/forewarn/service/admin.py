@@ -32,6 +32,7 @@ from forewarn.service.admin_door import Door, door_limits
 from forewarn.service.api import Answers, Api, resident_bytes
 from forewarn.service.api_channel import Setup
 from forewarn.service.listening import AdminListener, local_operators_of, open_at
+from forewarn.service.problem_metrics import ProblemMetrics
 from forewarn.service.tls import Certificate, certificate_of
 
 
@@ -148,11 +149,19 @@ class ApiHere(Api):
         """Start to serve operators."""
         current = self._current = _Current(answers)
         self._hub = RelayHub(lambda: current.answers.gateway, answers.relays)
+        leading = self._leading
+        problems = ProblemMetrics(
+            lambda: current.answers.gateway, current, current, leading
+        )
+
+        async def collect() -> list[Reading]:
+            return [*await current.collect(), *await problems.readings()]
+
         app = self._app = create_app(
             answers.gateway,
             tokens=self._setup.tokens,
             version=__version__,
-            collect=current.collect,
+            collect=collect,
             answered=self._answered,
             receivers=current,
             checks=current,
@@ -160,7 +169,7 @@ class ApiHere(Api):
             relays=self._hub,
             watchers=self._streams,
             clock=self._clock,
-            leading=self._leading,
+            leading=leading,
             is_local_operator=local_operators_of(self._setup.settings.admin.listen),
             pages=console_pages(),
         )

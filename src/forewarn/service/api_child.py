@@ -58,6 +58,7 @@ from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.gateways import ReadingGateway
 from forewarn.service.listening import local_operators_of
 from forewarn.service.patience import patiently
+from forewarn.service.problem_metrics import ProblemMetrics
 from forewarn.service.readings import Readings, Watchers
 from forewarn.service.tls import certificate_of
 from forewarn.store.open import source_of
@@ -377,7 +378,8 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
 
         async def collect() -> list[Reading]:
             theirs = cast("list[Reading]", await service.ask("metrics"))
-            return [*theirs, *readings_of(server.door, answered, streams, hub)]
+            ours = readings_of(server.door, answered, streams, hub)
+            return [*theirs, *ours, *await problems.readings()]
 
         gateway = ApiGateway(
             service=service,
@@ -388,6 +390,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
             clock=SystemClock(),
         )
         hub = RelayHub(lambda: gateway, service)
+        problems = ProblemMetrics(lambda: gateway, service, service, service.leading)
         server = AdminServer(
             create_app(
                 gateway,

@@ -25,6 +25,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.visits import ENDED_VISITS, VisitState
+from forewarn.reporting.problem import ProblemKind
 from forewarn.reporting.replicas import ROLE_NAMES
 
 
@@ -226,6 +227,11 @@ CAMPAIGN_PROGRESS_AGE = _gauge(
     "campaign_progress_age_seconds",
     "Longest time since a host of an open campaign was announced or ended; 0 without "
     "campaigns.",
+)
+PROBLEMS = _gauge(
+    "problems",
+    "Problems that `forewarn problems` lists, by kind. Only the replica that leads has it.",
+    kind=_words(ProblemKind),
 )
 VISIT_STATES = tuple(state.value for state in VisitState if state not in ENDED_VISITS)
 _VISIT_STEPS = _words(StepKind)

@@ -382,7 +382,9 @@ async def test_metrics_page_counts_its_own_requests() -> None:
             [length] = re.findall(rb"content-length: (\d+)", head)
             text = (await reader.readexactly(int(length))).decode()
         writer.close()
-        assert samples(text)["forewarn_admin_responses_total", ("200",)] == 1
+        found = samples(text)
+        assert found["forewarn_admin_responses_total", ("200",)] == 1
+        assert found["forewarn_problems", ("vm-down",)] == 0
 
 
 @pytest.mark.system
@@ -420,11 +422,12 @@ def test_names_follow_prometheus_conventions() -> None:
 async def test_each_metric_has_a_value() -> None:
     async with running(service_of()) as service:
         readings = await service.metrics.collect(service._parts())
-    # Only replicas have those of the cluster.
+    # Only replicas have those of the cluster, and the operator API reads the problems.
     alone = [
         each
         for each in metric_definitions.METERS
         if not each.name.startswith("forewarn_cluster_")
+        and each is not metric_definitions.PROBLEMS
     ]
     assert [reading.meter for reading in readings] == alone
     for reading in readings:
