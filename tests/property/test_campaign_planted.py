@@ -122,6 +122,14 @@ BUGS = (
         life=(begin(), steer("pause"), *HOUR),
     ),
     Bug(
+        name="a halt lets the work of started hosts begin",
+        breaks="K3",
+        home=campaign_gate,
+        function="why_drain_stops",
+        instead=lambda _reader, _request: None,
+        life=(begin(MIGRATE, has_steps=True), hours(16 / 60), steer("halt"), *HOUR),
+    ),
+    Bug(
         name="a failed host is not cordoned",
         breaks="K4",
         home=campaign_ends.cordoning,

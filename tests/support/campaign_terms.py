@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.blackouts import Blackout
@@ -17,6 +18,7 @@ from forewarn.fleet.windows import Window
 from forewarn.instants import DAY, MINUTE, SECOND, Micros
 from forewarn.protocol.operations import MOVING_ACTIONS, WAITING_STATES, Operation
 from forewarn.protocol.verbs import PLANNED_VERBS, Verb
+from forewarn.protocol.visits import Visit, VisitState
 from forewarn.store.records import Brake
 from tests.support.moments import Moment
 
@@ -214,6 +216,21 @@ def drift_is_marked(moment: Moment) -> None:
 
 
 # The brake
+
+
+def k3_no_work_after_a_halt(moment: Moment) -> None:
+    """K3: no host of a halted or aborted campaign begins its work after its start."""
+    for change in moment.changes:
+        old, new = change.before, change.after
+        if not isinstance(old, Visit) or not isinstance(new, Visit):
+            continue
+        if (old.state, new.state) != (VisitState.DRAINING, VisitState.WORKING):
+            continue
+        request = moment.mirror.requests[new.request]
+        campaign = moment.mirror.table(CampaignRecord).get(request.campaign)
+        if campaign is not None:
+            is_stopped = campaign.halt or campaign.state is CampaignState.ABORTED
+            assert not is_stopped, f"K3: {new} begins its work in {campaign}"
 
 
 def brake_halts_all(moment: Moment) -> None:

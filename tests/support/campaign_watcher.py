@@ -92,6 +92,7 @@ class CampaignWatcher:
         _k5_one_campaign(moment)
         campaign_terms.drift_is_marked(moment)
         campaign_terms.brake_halts_all(moment)
+        campaign_terms.k3_no_work_after_a_halt(moment)
         self.losses.is_reset = self.is_reset
         self.losses.committed(moment)
         for campaign in moment.mirror.table(CampaignRecord).values():

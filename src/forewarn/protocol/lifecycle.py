@@ -176,9 +176,11 @@ VISIT_STEPS: Mapping[VisitState, Mapping[VisitInput, VisitState]] = {
     },
     VisitState.DRAINING: {
         VisitInput.WORK: VisitState.WORKING,
-        # Some VMs could not be paused or stopped: all run again, without any work.
+        # Some VMs could not be paused or stopped, or the campaign was halted: all run
+        # again, without any work.
         VisitInput.RESTORE: VisitState.RESTORING,
-        # VMs could not be moved away: the host is opened without any work.
+        # VMs could not be moved away, or the campaign was halted: the host is opened
+        # without any work.
         VisitInput.EXIT: VisitState.EXITING,
     },
     VisitState.WORKING: {
@@ -198,7 +200,8 @@ VISIT_STEPS: Mapping[VisitState, Mapping[VisitInput, VisitState]] = {
     },
     VisitState.RESTORING: {
         VisitInput.VERIFY: VisitState.VERIFYING,
-        # The VMs could not be paused or stopped, and run again.
+        # The VMs could not be paused or stopped, or the campaign was halted; they run
+        # again.
         VisitInput.EXIT: VisitState.EXITING,
         # The work failed, or the VMs do not run again.
         VisitInput.FAIL: VisitState.FAILED,

@@ -118,6 +118,18 @@ class Withdrawn(Tagged, kind="withdrawn"):
 
 
 @frozen_dataclass
+class DrainStopped(Tagged, kind="drain stopped"):
+    """The campaign was halted or aborted after the start, and before the work on the host.
+
+    VMs that have moved stay where they are.
+    """
+
+    campaign: str
+    """Name of the campaign."""
+    is_aborted: bool = False
+
+
+@frozen_dataclass
 class CampaignAborted(Tagged, kind="campaign aborted"):
     """The campaign was aborted before the host started."""
 
@@ -212,6 +224,7 @@ AnyNote = Union[
     Hindered,
     CallEnd,
     DriverGaveUp,
+    DrainStopped,
     StepEnded,
     OperatorSaysFailed,
 ]

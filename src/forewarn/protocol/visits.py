@@ -97,6 +97,8 @@ class SkipReason(enum.Enum):
     """The operation was cancelled before its start."""
     GIVEN_UP = "given up"
     """An operator gave up a failed visit."""
+    HALTED = "halted"
+    """Its campaign was halted or aborted before the work. The visit ends as Deferred."""
 
 
 @frozen_dataclass
@@ -137,6 +139,7 @@ class Visit:
     failed_in: VisitState | None = None
     """The state in which the visit failed or became unknown."""
     skipped: SkipReason | None = None
+    """Why there is no work; None: there is, or the VMs could not leave the host."""
     results: tuple[StepResult, ...] = ()
     """The last result of each step that has run, in the order of the steps."""
     ended_at: Micros = 0

@@ -9,6 +9,7 @@ from forewarn.protocol.visits import (
     ENTERED_VISITS,
     STUCK_VISITS,
     VISIT_PREFIX,
+    SkipReason,
     Visit,
     VisitState,
 )
@@ -55,6 +56,7 @@ def _wrong(visit: Visit, contents: Contents) -> Iterator[str]:
         (
             # The VMs of a given up visit run again before its end.
             visit.state is not VisitState.RESTORING
+            and not (visit.is_deferred and visit.skipped is SkipReason.HALTED)
             and (visit.state is VisitState.SKIPPED) != bool(visit.skipped),
             "the reason to skip it contradicts that",
         ),

@@ -68,7 +68,9 @@ CAMPAIGN_ENTRIES = (
         stops=True,
         summary="stop a campaign, and withdraw what it has announced",
         text="Halt a campaign: it announces and starts no host, and its announcements are "
-        "withdrawn without impact. Work that has started continues to its end.",
+        "withdrawn without impact. On a host that is being emptied, the VM under way is moved, "
+        "and the others stay: the host is opened without work, and announced again after "
+        "`campaign resume`. Work that has begun on a host continues to its end.",
         targets=_CAMPAIGN,
         answer=Answer.CAMPAIGN,
         refusals=(
@@ -136,8 +138,9 @@ CAMPAIGN_ENTRIES = (
         group="campaign",
         summary="end a campaign before its end",
         text="End a campaign: its announcements are withdrawn without impact, and hosts "
-        "that have not started are left out. Work that has started continues to its end. "
-        "Failed hosts stay cordoned.",
+        "that have not started are left out. A host that is being emptied is opened without "
+        "work after the move of the VM under way. Work that has begun on a host continues "
+        "to its end. Failed hosts stay cordoned.",
         targets=_CAMPAIGN,
         answer=Answer.CAMPAIGN,
         refusals=(_ENDED, _UNEXPLAINED),

@@ -62,6 +62,7 @@ from forewarn.protocol.notes import (
     CampaignAborted,
     Cancelled,
     Change,
+    DrainStopped,
     DriverGaveUp,
     Hindered,
     HostSkipped,
@@ -272,7 +273,7 @@ def note(note_: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each cl
             if not note_.failed:
                 return "the rollout has stopped"
             return f"the rollout stopped because {note_.failed} failed"
-        case Withdrawn() | CampaignAborted() | HostSkipped():
+        case Withdrawn() | CampaignAborted() | HostSkipped() | DrainStopped():
             return rollouts.campaign_note(note_)
         case TargetChanged():
             change = _CHANGES[note_.change].format(note_.host)

@@ -12,7 +12,12 @@ from forewarn.instants import (
     describe_duration,
     format_instant,
 )
-from forewarn.protocol.notes import CampaignAborted, HostSkipped, Withdrawn
+from forewarn.protocol.notes import (
+    CampaignAborted,
+    DrainStopped,
+    HostSkipped,
+    Withdrawn,
+)
 from forewarn.protocol.turn_blockers import (
     BudgetKind,
     BudgetUsed,
@@ -314,7 +319,9 @@ def failed_host(host: str, reason: str) -> str:
     return f"host {host} failed: {reason}" if reason else f"host {host} failed"
 
 
-def campaign_note(note: Withdrawn | CampaignAborted | HostSkipped) -> str:
+def campaign_note(
+    note: Withdrawn | CampaignAborted | HostSkipped | DrainStopped,
+) -> str:
     """Return what a campaign did to the operation of a host."""
     match note:
         case Withdrawn():
@@ -323,6 +330,12 @@ def campaign_note(note: Withdrawn | CampaignAborted | HostSkipped) -> str:
                 why = f"blackout {note.blackout} of campaign {note.campaign} forbids it"
             return (
                 f"{why}; the host waits for its next announcement as {note.successor}"
+            )
+        case DrainStopped():
+            how = "aborted" if note.is_aborted else "halted"
+            return (
+                f"campaign {note.campaign} was {how} before the work on the host; VMs "
+                "that moved stay where they are"
             )
         case CampaignAborted():
             return f"campaign {note.campaign} was aborted"

@@ -17,10 +17,12 @@ from forewarn.texts import count
 from forewarn.wording import operators
 
 _SKIPPED = {
+    None: "the VMs could not be moved away, paused or stopped",
     SkipReason.NOT_NEEDED: "the host did not need the work",
     SkipReason.NEEDED_FAILED: "the step needed failed",
     SkipReason.CANCELLED: "its operation was cancelled before the start",
     SkipReason.GIVEN_UP: "an operator gave it up",
+    SkipReason.HALTED: "its campaign was halted or aborted before the work",
 }
 
 
@@ -56,13 +58,9 @@ def standing(visit: Visit, *, now: Micros, campaign: str = "") -> str:
         case VisitState.DONE:
             return "the work is done, and the host was opened"
         case VisitState.DEFERRED:
-            return (
-                "the VMs could not be moved away, paused or stopped, so the host was "
-                "opened without work"
-            )
+            return f"{_SKIPPED[visit.skipped]}, so the host was opened without work"
         case VisitState.SKIPPED:
-            why = "" if visit.skipped is None else _SKIPPED[visit.skipped]
-            return f"it was skipped: {why}"
+            return f"it was skipped: {_SKIPPED[visit.skipped]}"
         case VisitState.FAILED | VisitState.UNKNOWN:
             retry = commands.retry_visit(visit.host, campaign)
             skip = commands.skip_visit(visit.host, campaign)

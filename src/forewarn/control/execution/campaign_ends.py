@@ -19,6 +19,7 @@ from forewarn.protocol.events import Outcome
 from forewarn.protocol.notes import (
     PLANNED_AGAIN,
     AnyNote,
+    DrainStopped,
 )
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.protocol.visits import SkipReason, Visit
@@ -121,7 +122,9 @@ def host_ended(
     """
     if operation.visit or isinstance(why, PLANNED_AGAIN):
         return
-    if operation.could_not_move:
+    if isinstance(why, DrainStopped):
+        _stopped(work, operation)
+    elif operation.could_not_move:
         _defer(work, operation)
     else:
         _count(work, operation, outcome)
@@ -136,6 +139,9 @@ def visit_ended(work: Work, visit: Visit) -> None:
     operation = work.tx.get(Operation, visit.operation)
     if operation is None or isinstance(operation.note, PLANNED_AGAIN):
         return
+    if visit.skipped is SkipReason.HALTED:
+        _stopped(work, operation)
+        return
     has_failed = operation.state is OperationState.FAILED
     if visit.is_deferred and (operation.could_not_move or not has_failed):
         _defer(work, operation)
@@ -145,6 +151,23 @@ def visit_ended(work: Work, visit: Visit) -> None:
     else:
         outcome = Outcome.CANCELLED if visit.skipped else Outcome.COMPLETED
     _count(work, operation, outcome)
+
+
+def _stopped(work: Work, operation: Operation) -> None:
+    """Plan a host again that the halt of its campaign left without work.
+
+    It is the first one after the halt, and this attempt does not count as one that failed.
+    After an abort, it is skipped.
+    """
+    request = work.request(operation.request)
+    old = work.campaign(request.campaign)
+    if old.has_ended:
+        _count(work, operation, Outcome.CANCELLED)
+        return
+    replanning.plan_first(work, operation)
+    save(work, old, replace(old, withdrawn=old.withdrawn + 1))
+    work.free_budgets(operation.host, ())
+    work.take_turn(request.request_id)
 
 
 def _defer(work: Work, operation: Operation) -> None:

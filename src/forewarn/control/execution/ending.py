@@ -15,7 +15,7 @@ from forewarn.protocol.actors import Actor
 from forewarn.protocol.events import EventStatus, Outcome
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
-from forewarn.protocol.notes import AnyNote, RolloutStopped
+from forewarn.protocol.notes import AnyNote, DrainStopped, RolloutStopped
 from forewarn.protocol.operations import (
     Action,
     CallState,
@@ -200,6 +200,14 @@ def close_request(work: Work, request_id: str) -> None:
         # start with the first of them.
         for sibling in left:
             work.revisit(sibling.operation_id)
+
+
+def stop_drain(work: Work, operation: Operation, *, why: DrainStopped) -> None:
+    """End a started operation whose host gets no work, because its campaign was halted.
+
+    No driver call of it runs.
+    """
+    _end(work, operation, OperationInput.FAIL, Outcome.FAILED, why)
 
 
 def is_failure(operation: Operation) -> bool:

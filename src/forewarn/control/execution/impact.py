@@ -14,14 +14,19 @@ Order of effects, and the state after a crash:
 
 from collections.abc import Iterable, Mapping
 
-from forewarn.control.execution import calls, downtime, ending, leaving
+from forewarn.control.execution import calls, downtime, drains, ending, leaving
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput
-from forewarn.protocol.notes import DriverGaveUp, NothingToDo, OperatorSaysFailed
+from forewarn.protocol.notes import (
+    DrainStopped,
+    DriverGaveUp,
+    NothingToDo,
+    OperatorSaysFailed,
+)
 from forewarn.protocol.operations import (
     KEEPING_ACTIONS,
     MOVING_ACTIONS,
@@ -33,6 +38,9 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import every
+
+_NO_WORK = (DriverGaveUp, OperatorSaysFailed, DrainStopped)
+"""Notes why VMs run again without any work on their host."""
 
 
 def start(work: Work, operation: Operation) -> None:
@@ -82,16 +90,12 @@ def call_done(
         work.take_visit(operation.visit)
         return
     # The second half keeps the reason why there was no work.
-    gave_up = isinstance(operation.note, (DriverGaveUp, OperatorSaysFailed))
-    note = operation.note if gave_up else None
+    note = operation.note if isinstance(operation.note, _NO_WORK) else None
     operation = work.save_operation(
         operation,
         changed(operation, call_state=CallState.NONE, attempts=0, note=note),
     )
-    if calls.current_moves(operation):
-        calls.issue(work, operation, attempts=1)
-    else:
-        ending.impact_over(work, operation)
+    drains.move_next(work, operation)
 
 
 def take_done(

@@ -9,7 +9,7 @@ published events.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control.execution import calls, downtime, ending, view_assignment
+from forewarn.control.execution import calls, downtime, drains, ending, view_assignment
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.events import Event, EventStatus, Outcome
@@ -183,10 +183,7 @@ def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
         # The VMs of the operation move one after the other, and the current one has
         # left.
         work.abort(shrunk)
-        if calls.current_moves(shrunk):
-            calls.issue(work, shrunk, attempts=1)
-        else:
-            ending.impact_over(work, shrunk)
+        drains.move_next(work, shrunk)
     elif operation.state in WAITING_STATES:
         work.revisit(operation.operation_id)
 

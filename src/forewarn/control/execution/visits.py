@@ -13,6 +13,8 @@ Order of effects, and the state after a crash:
    until the host answers. Both halves are driver calls of the
    operation, whose events stay Started. If it is unknown whether `work` still runs, the
    VMs wait for an operator.
+   A campaign that was halted or aborted stops the host before `work`: VMs that have not
+   moved stay, and the host is opened as after `exit`.
 4. `verify` must succeed several times, then `exit` runs, and the host is opened.
 
 Each step is a call that is durable before it is made, like the calls of operations
@@ -30,21 +32,20 @@ from forewarn.control.execution import (
     cordoning,
     ending,
     replanning,
+    visit_slots,
 )
 from forewarn.control.execution.visit_steps import (
     begin_step,
     bound_pause,
     end_of_step,
-    note,
     owner_of,
     subjects,
     take_step,
 )
-from forewarn.control.rules import waits
+from forewarn.control.rules import campaign_gate, waits
 from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER, ClearQuestion
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host
-from forewarn.ids import place_in
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.host_steps import StepKind
@@ -52,6 +53,7 @@ from forewarn.protocol.lifecycle import VisitInput
 from forewarn.protocol.notes import (
     AnyNote,
     Cancelled,
+    DrainStopped,
     TargetChanged,
 )
 from forewarn.protocol.operations import (
@@ -62,13 +64,11 @@ from forewarn.protocol.operations import (
     CallState,
     Operation,
     OperationState,
-    Request,
     is_in_halves,
 )
 from forewarn.protocol.verbs import TargetKind
 from forewarn.protocol.visits import (
     ENTERED_VISITS,
-    VISIT_PREFIX,
     SkipReason,
     StepOutcome,
     Visit,
@@ -99,8 +99,8 @@ def admit(work: Work, operation: Operation) -> Operation | None:
     if not request.steps:
         return operation
     if not operation.visit:
-        operation = _create(work, request, operation)
-    visit = _hold_slot(work, work.tx.get(Visit, operation.visit))
+        operation = visit_slots.create(work, request, operation)
+    visit = visit_slots.hold(work, work.tx.get(Visit, operation.visit))
     if visit.is_needed:
         take_step(work, visit, VisitInput.ANNOUNCE)
         return operation
@@ -117,45 +117,10 @@ def admit(work: Work, operation: Operation) -> Operation | None:
     return None
 
 
-def _create(work: Work, request: Request, operation: Operation) -> Operation:
-    visit = Visit(
-        visit_id=work.ids.short(
-            VISIT_PREFIX.removesuffix("-"), place=place_in(operation.operation_id)
-        ),
-        request=request.request_id,
-        operation=operation.operation_id,
-        host=operation.host,
-        state=VisitState.WAITING,
-        steps=request.steps,
-        created=work.now,
-        since=work.now,
-        # Without a step `needed`, every host needs the work.
-        is_needed=all(step.kind is not StepKind.NEEDED for step in request.steps),
-    )
-    work.tx.add(visit)
-    note(work, visit)
-    return work.save_operation(operation, replace(operation, visit=visit.visit_id))
-
-
-def _hold_slot(work: Work, visit: Visit | None) -> Visit:
-    assert visit is not None, "an operation names its visit"
-    if visit.holds_slot:
-        return visit
-    work.count_in_flight(visit.request, 1)
-    return work.save_visit(visit, changed(visit, holds_slot=True))
-
-
-def _leave_slot(work: Work, visit: Visit) -> Visit:
-    if not visit.holds_slot:
-        return visit
-    work.count_in_flight(visit.request, -1)
-    return work.save_visit(visit, changed(visit, holds_slot=False))
-
-
 def is_needed(work: Work, visit: Visit) -> None:
     """Let the rollout consider a host that needs the work again: much may have changed."""
     work.save_visit(visit, changed(visit, is_needed=True))
-    _leave_slot(work, _current(work, visit))
+    visit_slots.leave(work, visit_slots.current(work, visit))
     operation = work.operation(visit.operation)
     if operation.state is OperationState.PLANNED:
         turns = replanning.turns_of(work, operation)
@@ -229,7 +194,10 @@ def drain(work: Work, visit: Visit) -> None:
     operation = work.tx.get(Operation, visit.operation)
     if operation is not None and operation.state is OperationState.IMPACTING:
         work.lock_scopes(operation.scopes)
-        if operation.action is Action.NONE:
+        why = campaign_gate.why_drain_stops(work.tx, visit.request)
+        if why is not None:
+            ending.stop_drain(work, operation, why=why)
+        elif operation.action is Action.NONE:
             ending.finish(work, operation)
         elif not operation.moves:
             ending.impact_over(work, operation)
@@ -243,14 +211,38 @@ def drain(work: Work, visit: Visit) -> None:
 
 def _after_drain(work: Work, visit: Visit, operation: Operation | None) -> None:
     if operation is None or not operation.moves or operation.holds_vms:
-        _work(work, visit)
+        _work_unless_stopped(work, visit, operation)
+    elif isinstance(operation.note, DrainStopped):
+        _stop(work, visit)
     elif operation.state is OperationState.FAILED:
         defer(work, visit)
     elif operation.state is not OperationState.IMPACTING:
         if operation.action in MOVING_ACTIONS:
             ask_clear(work, visit, operation)
         else:
-            _work(work, visit)
+            _work_unless_stopped(work, visit, operation)
+
+
+def _work_unless_stopped(work: Work, visit: Visit, operation: Operation | None) -> None:
+    """Begin the work, unless the campaign has been halted or aborted since the start.
+
+    VMs that are paused or stopped for the work then run again.
+    """
+    why = campaign_gate.why_drain_stops(work.tx, visit.request)
+    if operation is not None and isinstance(operation.note, DrainStopped):
+        why = operation.note
+    if why is None:
+        _work(work, visit)
+    elif operation is not None and operation.holds_vms:
+        work.save_visit(visit, changed(visit, skipped=SkipReason.HALTED))
+        not_taken_down(work, operation, why)
+    else:
+        _stop(work, visit)
+
+
+def _stop(work: Work, visit: Visit) -> None:
+    """Open a host without work, because its campaign was halted or aborted."""
+    defer(work, work.save_visit(visit, changed(visit, skipped=SkipReason.HALTED)))
 
 
 def ask_clear(work: Work, visit: Visit, operation: Operation) -> None:
@@ -272,8 +264,9 @@ def take_clear(work: Work, question: ClearQuestion, *, is_clear: bool) -> None:
     visit = work.tx.get(Visit, question.visit_id)
     if visit is None or visit.state is not VisitState.DRAINING or not visit.due_at:
         return
-    if is_clear and not work.tx.select(kinds.VMS_ON_HOST, visit.host, limit=1):
-        _work(work, visit)
+    is_clear = is_clear and not work.tx.select(kinds.VMS_ON_HOST, visit.host, limit=1)
+    if is_clear or campaign_gate.why_drain_stops(work.tx, visit.request):
+        _work_unless_stopped(work, visit, work.tx.get(Operation, visit.operation))
     elif work.now >= visit.give_up_at:
         defer(work, visit)
     else:
@@ -333,7 +326,8 @@ def _restore(work: Work, visit: Visit, operation: Operation) -> None:
 
 
 def not_taken_down(work: Work, operation: Operation, note: AnyNote) -> None:
-    """Let all VMs of a host run again, because some could not be paused or stopped.
+    """Let all VMs of a host run again: some could not be paused or stopped, or the
+    campaign was halted.
 
     The host is then opened without any work.
     """
@@ -350,15 +344,15 @@ def _after_restore(work: Work, visit: Visit, operation: Operation | None) -> Non
         return
     result = visit.result(StepKind.WORK)
     is_worked = result is not None and result.outcome is StepOutcome.DONE
-    if visit.skipped is not None:
+    if visit.skipped is not None and not visit.is_deferred:
         _end(work, visit, VisitInput.SKIP)
     elif operation is not None and operation.state is OperationState.FAILED:
-        kept = work.save_visit(visit, changed(visit, is_deferred=False))
+        kept = work.save_visit(visit, changed(visit, is_deferred=False, skipped=None))
         fail(work, kept, VisitInput.FAIL)
     elif visit.is_deferred:
         if operation is not None:
             ending.stop_for_visit(work, operation)
-        leave(work, _current(work, visit))
+        leave(work, visit_slots.current(work, visit))
     elif is_worked:
         verify(work, visit)
     else:
@@ -415,7 +409,7 @@ def skip(work: Work, visit: Visit, why: SkipReason) -> None:
     if operation is not None and operation.holds_vms:
         # The outcome of the work is unknown, and the operator takes it as ended.
         campaign_ends.visit_repeated(work, operation)
-        _restore(work, _hold_slot(work, skipped), operation)
+        _restore(work, visit_slots.hold(work, skipped), operation)
         return
     _end(work, skipped, VisitInput.SKIP)
     if operation is None or operation.state not in UNSTARTED_STATES:
@@ -460,12 +454,12 @@ def fail(
     elif operation.state is not OperationState.FAILED:
         ending.stop_for_visit(work, operation)
     if campaign_ends.visit_failed(work, work.operation(visit.operation)):
-        _leave_slot(work, _current(work, visit))
+        visit_slots.leave(work, visit_slots.current(work, visit))
 
 
 def repeat(work: Work, visit: Visit, given: VisitInput) -> None:
     """Repeat the step of a failed visit, with its phase from the beginning."""
-    visit = _hold_slot(work, visit)
+    visit = visit_slots.hold(work, visit)
     campaign_ends.visit_repeated(work, work.operation(visit.operation))
     match given:
         case VisitInput.WORK:
@@ -483,7 +477,7 @@ def _end(
 ) -> None:
     had_entered = visit.state in ENTERED_VISITS
     ended = take_step(work, visit, given)
-    _leave_slot(work, ended)
+    visit_slots.leave(work, ended)
     if had_entered:
         owner = owner_of(ended)
         cordoning.remove(work, ended.host, owner=owner, subjects=subjects(ended))
@@ -491,9 +485,3 @@ def _end(
     if is_counted:
         campaign_ends.visit_ended(work, ended)
     ending.close_request(work, visit.request)
-
-
-def _current(work: Work, visit: Visit) -> Visit:
-    found = work.tx.get(Visit, visit.visit_id)
-    assert found is not None, "a visit is only removed after its end"
-    return found

@@ -10,6 +10,7 @@ from dataclasses import replace
 from forewarn.campaigns import commands, gate
 from forewarn.campaigns.gate import Gate, Standing
 from forewarn.campaigns.hours import Hours
+from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import implied_campaigns, wide_blackouts
@@ -20,6 +21,7 @@ from forewarn.fleet.model import LABEL, Capacity, Host, Vm, is_at, places_of
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import EventType
+from forewarn.protocol.notes import DrainStopped
 from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.turn_blockers import (
     BudgetKind,
@@ -319,6 +321,20 @@ def why_held(
     # The blackouts of the service are holds.
     closed = own_hours(campaign).why_held(now)
     return tuple(each for each in (stopped, closed) if each is not None)
+
+
+def why_drain_stops(reader: Reader, request_id: str) -> DrainStopped | None:
+    """Return why a started host of a rollout gets no work any more; None: it does.
+
+    A host whose work has begun is not asked about.
+    """
+    campaign = campaign_of(reader, reader.get(Request, request_id))
+    if campaign is None:
+        return None
+    is_aborted = campaign.state is CampaignState.ABORTED
+    if campaign.halt is None and not is_aborted:
+        return None
+    return DrainStopped(campaign=campaign.name, is_aborted=is_aborted)
 
 
 def common_start(
