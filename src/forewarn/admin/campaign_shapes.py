@@ -54,11 +54,17 @@ OpeningShape = shape(
 
 MeasuredShape = shape(
     "MeasuredShape",
-    "Durations that past work with the same impact had; they replace [campaign.expect].",
+    "Durations that past work with the same impact and step `work` had; they replace "
+    "[campaign.expect], except that its `slow` is a lower bound.",
     hosts=(int, "Hosts that they were measured on, at least 10."),
     models=(list[str], "The models of these hosts; empty: hosts of all models count."),
     work_typical_seconds=(float, "Half of the hosts took at most this time."),
     work_slow_seconds=(float, "Nine of ten hosts took at most this time."),
+    slow_used_seconds=(
+        float,
+        "The slow time that the plan uses: at least `slow` of the file.",
+    ),
+    step=(str, "Name of the step `work` that was measured; empty: there was none."),
     notice_typical_seconds=(
         float | None,
         "The part of the notice that passed before the work; null: not measured.",

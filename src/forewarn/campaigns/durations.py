@@ -1,7 +1,8 @@
 """Durations of past work, as the expectation for a campaign: values in, values out.
 
-Past work of the same impact counts, and of the models of the campaign's hosts only if
-there is enough of it. Of failed work nothing counts: its duration is that of a deadline.
+Past work of the same impact counts if its step `work` was the same one, and of the models
+of the campaign's hosts only if there is enough of it. If the work moves VMs away, hosts
+without VMs do not count. Of failed work nothing counts: its duration is that of a deadline.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -37,6 +38,8 @@ class Sample:
     notice: Micros
     """The part of its notice that passed before the work, by approval or by time."""
     has_vms: bool
+    step: str = ""
+    """Name of its host step `work`; empty: none."""
     needed: Micros = 0
     """The duration of its step `needed`, before the notice."""
     moving: Micros | None = None
@@ -52,6 +55,9 @@ class Measured:
     models: tuple[str, ...]
     """The models of these hosts; empty: hosts of all models count."""
     work: Expectation
+    """It is never below the slow time that the file has."""
+    slow: Micros
+    """Nine of ten hosts took at most this time."""
     notice_typical: Micros | None
     """Part of the notice that passes before the work; None: it was not measured."""
     notice_slow: Micros | None
@@ -60,15 +66,33 @@ class Measured:
     moving: Micros | None = None
     """Part of the work until the VMs of a host have moved away; None: it was not
     measured."""
+    step: str = ""
+    """Name of the host step `work` that was measured; empty: there was none."""
     notices: tuple[Micros, ...] = ()
     """The part of the notice of each host that passed before its work, the shortest
     first; none if it was not measured."""
 
 
-def measured(samples: Collection[Sample], models: Iterable[str]) -> Measured | None:
-    """Return the durations for hosts of these models; None: there are too few samples."""
+def measured(
+    samples: Collection[Sample],
+    models: Iterable[str],
+    *,
+    step: str = "",
+    moves_vms: bool = False,
+    slow_min: Micros = 0,
+) -> Measured | None:
+    """Return the durations for hosts of these models; None: there are too few samples.
+
+    `step` is the name of the step `work`, `moves_vms` whether VMs are moved away first, and
+    `slow_min` the slow time that the campaign's file has.
+    """
     wanted = tuple(sorted({*models} - {""}))
-    newest = sorted(samples, key=lambda each: each.at, reverse=True)
+    same = [
+        each
+        for each in samples
+        if each.step == step and (each.has_vms or not moves_vms)
+    ]
+    newest = sorted(same, key=lambda each: each.at, reverse=True)
     ours = [each for each in newest if each.model in wanted]
     is_enough = len(ours) >= SAMPLES_MIN
     used = (ours if is_enough else newest)[:SAMPLES_MAX]
@@ -78,14 +102,18 @@ def measured(samples: Collection[Sample], models: Iterable[str]) -> Measured | N
     knows_notice = len(notices) >= SAMPLES_MIN
     works = [each.work for each in used]
     moves = [each.moving for each in used if each.moving is not None]
+    slow = max(SECOND, percentile(works, SLOW))
     return Measured(
         hosts=len(used),
+        step=step,
         models=wanted if is_enough else (),
         work=Expectation(
             typical=max(SECOND, percentile(works, TYPICAL)),
-            slow=max(SECOND, percentile(works, SLOW)),
+            slow=max(slow, slow_min),
             is_given=True,
+            slow_min=slow_min,
         ),
+        slow=slow,
         notice_typical=percentile(notices, TYPICAL) if knows_notice else None,
         notice_slow=percentile(notices, SLOW) if knows_notice else None,
         needed=percentile([each.needed for each in used], TYPICAL),

@@ -87,7 +87,9 @@ def _campaign(values: Mapping[str, Any]) -> Campaign:
         blackouts=blackouts,
         tolerance=Tolerance(**values.get("tolerance", {})),
         checks=tuple(Check(use=each["use"]) for each in values.get("check", ())),
-        expect=Expectation(**_durations(expect), is_given=bool(expect)),
+        expect=Expectation(
+            **_durations(expect), is_given=bool(expect), slow_min=expect.get("slow", 0)
+        ),
     )
 
 

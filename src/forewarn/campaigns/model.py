@@ -165,6 +165,8 @@ class Expectation:
     """Nine of ten hosts take at most this time."""
     is_given: bool = False
     """Whether the file has the durations."""
+    slow_min: Micros = 0
+    """The slow time of the file, below which no measured one is used; 0: it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,8 +243,8 @@ EXPECT: Mapping[str, Option] = {
         least=MINUTE,
         most=7 * DAY,
         text="Time that nine of ten hosts take at most. A host begins only if this time "
-        "is left in the window. Durations that were measured on 10 hosts or more replace "
-        "both.",
+        "is left in the window. Durations of the same step `work` that were measured on 10 "
+        "hosts or more replace `typical`, and a longer one replaces `slow`.",
     ),
 }
 

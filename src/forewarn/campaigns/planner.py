@@ -14,7 +14,7 @@ from forewarn.campaigns.fleet_map import FleetMap
 from forewarn.campaigns.forecast import Forecast, Pace, forecast
 from forewarn.campaigns.grouping import SETS_MAX, Rules
 from forewarn.campaigns.limits import GroupLimit, Limits
-from forewarn.campaigns.model import Campaign, Impact, Stage
+from forewarn.campaigns.model import Campaign, Impact, Phase, Stage
 from forewarn.campaigns.ordering import Ordered, arrange
 from forewarn.campaigns.part_blackouts import (
     Calendars,
@@ -144,7 +144,7 @@ def plan_campaign(
     rules = _rules(campaign, budget, rooms)
     ordered = _arranged(campaign, fleet, hosts, budget, rules)
     stages = limits.stage_ends(campaign.stages, len(hosts))
-    times = measured(past, _models(fleet, hosts))
+    times = _measured(campaign, past, _models(fleet, hosts))
     expected = campaign if times is None else replace(campaign, expect=times.work)
     closed, parts = _closed_times(campaign, terms, fleet, hosts)
     typical, slow = _forecasts(
@@ -376,6 +376,20 @@ def _tenant_most(
         return ()
     most = dict(zip(fleet.tenants, budget.tenant_most, strict=True))
     return tuple((name, most[name]) for name, _ in _tenants(fleet, hosts))
+
+
+def _measured(
+    campaign: Campaign, past: Collection[Sample], models: set[str]
+) -> Measured | None:
+    """Return the durations that the same work had; None: there is too little of it."""
+    work = [each.name for each in campaign.steps if each.phase is Phase.WORK]
+    return measured(
+        past,
+        models,
+        step=next(iter(work), ""),
+        moves_vms=campaign.impact.empties_host,
+        slow_min=campaign.expect.slow_min,
+    )
 
 
 def _models(fleet: FleetMap, hosts: Sequence[int]) -> set[str]:

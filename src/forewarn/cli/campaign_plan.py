@@ -145,10 +145,13 @@ def _measured(durations: Json) -> str:
         if durations["models"]
         else ""
     )
+    slow, used = durations["work_slow_seconds"], durations["slow_used_seconds"]
+    longer = f" (the plan uses {span(used)}, as the file says)" if used > slow else ""
+    work = f"step {durations['step']}" if durations["step"] else "work"
     text = (
-        f"measured on {count(durations['hosts'], 'host')}{models}: work "
+        f"measured on {count(durations['hosts'], 'host')}{models}: {work} "
         f"typically {span(durations['work_typical_seconds'])}, "
-        f"slowest {span(durations['work_slow_seconds'])}"
+        f"slowest {span(slow)}{longer}"
     )
     if durations["notice_typical_seconds"] is None:
         return text

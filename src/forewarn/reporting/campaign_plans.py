@@ -394,7 +394,9 @@ def _measured(found: Measured) -> Json:
         "hosts": found.hosts,
         "models": list(found.models),
         "work_typical_seconds": told(found.work.typical),
-        "work_slow_seconds": told(found.work.slow),
+        "work_slow_seconds": told(found.slow),
+        "slow_used_seconds": told(found.work.slow),
+        "step": found.step,
         "notice_typical_seconds": told(found.notice_typical),
         "notice_slow_seconds": told(found.notice_slow),
     }

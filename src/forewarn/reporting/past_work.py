@@ -59,11 +59,14 @@ def _sample(
     at, operation, _, action, *_, host, started, impact_ended, visit_id = row
     over: Micros = impact_ended
     needed: Micros = 0
+    step = ""
     if visit_id:
         visit = reader.get(Visit, visit_id)
         if visit is None or visit.state is not VisitState.DONE:
             return None
         over = visit.ended_at
+        work = visit.step(StepKind.WORK)
+        step = "" if work is None else work.name
         checked = visit.result(StepKind.NEEDED)
         needed = 0 if checked is None else max(0, checked.at - visit.created)
     if not over:
@@ -77,6 +80,7 @@ def _sample(
         work=max(0, over - started),
         notice=max(0, started - announced),
         has_vms=bool(events),
+        step=step,
         needed=needed,
         moving=max(0, impact_ended - started)
         if events and impact_ended and action in MOVING_ACTIONS

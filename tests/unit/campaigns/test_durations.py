@@ -1,5 +1,7 @@
 """Durations of past work replace those of a campaign's file, if there is enough of it."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +50,37 @@ def test_hosts_of_the_same_model_count_if_there_are_enough() -> None:
     fewer = measured([*slow, *fast[1:]], ["new"])
     assert fewer is not None
     assert (fewer.models, fewer.work.slow) == ((), 60 * MINUTE)
+
+
+def test_only_work_with_the_same_step_counts() -> None:
+    drains = [sample(1)] * SAMPLES_MIN
+    flashes = [replace(sample(44), step="flash")] * SAMPLES_MIN
+    assert measured(drains, [], step="flash") is None
+    found = measured([*drains, *flashes], [], step="flash")
+    assert found is not None
+    assert (found.step, found.hosts, found.slow) == ("flash", SAMPLES_MIN, 44 * MINUTE)
+    without = measured([*drains, *flashes], [])
+    assert without is not None
+    assert (without.step, without.slow) == ("", MINUTE)
+
+
+def test_empty_hosts_do_not_count_if_vms_are_moved_away() -> None:
+    empty = [sample(1, vms=False)] * SAMPLES_MIN
+    assert measured(empty, [], moves_vms=True) is None
+    found = measured([*empty, *[sample(44)] * SAMPLES_MIN], [], moves_vms=True)
+    assert found is not None
+    assert (found.hosts, found.slow) == (SAMPLES_MIN, 44 * MINUTE)
+
+
+def test_slow_time_of_the_file_is_a_lower_bound() -> None:
+    samples = [sample(20)] * SAMPLES_MIN
+    used = []
+    for minutes in (0, 10, 44):
+        found = measured(samples, [], slow_min=minutes * MINUTE)
+        assert found is not None
+        assert found.slow == found.work.typical == 20 * MINUTE
+        used.append(found.work.slow // MINUTE)
+    assert used == [20, 20, 44]
 
 
 def test_only_the_newest_hosts_count() -> None:

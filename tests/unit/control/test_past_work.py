@@ -3,8 +3,11 @@
 import json
 from typing import Any
 
+import pytest
+
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.text import CampaignText
+from forewarn.cli.campaign_plan import show
 from forewarn.instants import MINUTE, SECOND
 from forewarn.reporting import campaign_plans, past_work
 from tests.support.campaigns import ONE_STAGE, campaign, file_of, start
@@ -14,8 +17,10 @@ from tests.support.worlds import World
 HOSTS = 12
 
 
-def plan(world: World, *, impact: str = "reboot") -> dict[str, Any]:
-    text = CampaignText(name="c.toml", text=file_of(impact=impact, name="next"))
+def plan(
+    world: World, more: str = ONE_STAGE, *, impact: str = "reboot"
+) -> dict[str, Any]:
+    text = CampaignText(name="c.toml", text=file_of(more, impact=impact, name="next"))
     asked = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
     return json.loads(world.read(lambda reader: campaign_plans.planned(reader, asked)))
 
@@ -56,6 +61,46 @@ def test_measured_durations_decide_what_fits_before_a_window_closes() -> None:
     it.advance("2d")
     second = start(it, ONE_STAGE, name="second")
     assert second.slow == 60_000_000
+
+
+FLASH = """
+[campaign.steps]
+work = { step = "flash" }
+[campaign.expect]
+typical = "32m"
+slow = "44m"
+"""
+
+
+def test_other_work_with_the_same_impact_is_not_measured() -> None:
+    it = of(HOSTS)
+    drained = "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE
+    start(it, drained, impact="live-migrate")
+    it.advance("2d")
+    assert campaign(it).done == HOSTS
+    assert plan(it, impact="live-migrate")["measured"]["step"] == ""
+    assert plan(it, FLASH + ONE_STAGE, impact="live-migrate")["measured"] is None
+    second = start(it, FLASH + ONE_STAGE, name="second", impact="live-migrate")
+    assert second.slow == 44 * MINUTE
+
+
+def test_slow_time_of_the_file_is_a_lower_bound_of_the_measured_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    it = of(HOSTS)
+    start(it, "[campaign.budget]\nin_flight = 6\n" + FLASH + ONE_STAGE, impact="none")
+    it.advance("2d")
+    assert campaign(it).done == HOSTS
+    found = plan(it, FLASH + ONE_STAGE, impact="none")
+    measured = found["measured"]
+    assert measured["step"] == "flash"
+    assert measured["work_slow_seconds"] < 44 * 60 == measured["slow_used_seconds"]
+    show(found, with_all=False)
+    (line,) = (
+        each for each in capsys.readouterr().out.splitlines() if "measured on" in each
+    )
+    assert "step flash typically 1 m," in line
+    assert "(the plan uses 44 m, as the file says)" in line
 
 
 def test_past_work_does_not_change_the_digest_of_a_plan() -> None:
