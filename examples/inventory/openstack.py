@@ -2,6 +2,8 @@
 """Print the hypervisors and servers of OpenStack as an inventory of forewarn.
 
 The name of a VM is the ID of its server, because names of servers need not be unique.
+Servers that are off are listed too: forewarn can have stopped them for work on their
+hypervisor. Servers without a hypervisor, such as shelved ones, are not.
 Settings: /etc/forewarn/openstack.json, with `keystone` (https://…:5000/v3) and the `id` and
 `secret` of an application credential that can list the servers of all projects.
 """
@@ -79,6 +81,7 @@ vms = [
             if port["OS-EXT-IPS:type"] == "fixed"
         ],
     }
-    for each in every("servers/detail?all_tenants=1&status=ACTIVE", "servers")
+    for each in every("servers/detail?all_tenants=1", "servers")
+    if each["OS-EXT-SRV-ATTR:hypervisor_hostname"]
 ]
 print(json.dumps({"hosts": hosts, "vms": vms}))

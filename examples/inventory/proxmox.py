@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Print the nodes and VMs of a Proxmox cluster as an inventory of forewarn.
 
+VMs that are off are listed too: forewarn can have stopped them for work on their node.
 The address of a VM is that of its cloud-init drive (`ipconfig0`). A VM without one has no
 address. Settings: /etc/forewarn/proxmox.json, with `url` (https://pve1:8006) and `token`
 (USER@REALM!ID=SECRET) with the role PVEAuditor, and `ca_file` for the cluster's authority.
@@ -57,8 +58,6 @@ vms = [
         "address": address(each),
     }
     for each in resources
-    if each["type"] == "qemu"
-    and each["status"] == "running"
-    and not each.get("template")
+    if each["type"] == "qemu" and not each.get("template")
 ]
 print(json.dumps({"hosts": hosts, "vms": vms}))

@@ -39,6 +39,7 @@ OF_ERRORS = {
     "control/requests/campaigns.py": {"resume"},
     "control/requests/cordons.py": {"cordon"},
     "control/requests/fleet_changes.py": {"_check_removes_nothing"},
+    "control/requests/fleet_conflicts.py": {"_way_out_of"},
     "control/tokens.py": {"_check_is_free"},
     "control/requests/verbs/__init__.py": {"_too_late", "_what_became"},
     "control/requests/verbs/emptying.py": {"_sums"},

@@ -41,6 +41,8 @@ class Action(enum.Enum):
     CHANGE = "change"
     ADOPT = "adopt"
     """Store the values of the file; nothing visible changes."""
+    MISS = "miss"
+    """Store that an inventory lacks the object; the next one that lacks it removes it."""
     REMOVE = "remove"
     NOTE = "note"
     """Do nothing, but report a difference."""
@@ -84,6 +86,8 @@ class Change:
             if not (_is_implied(self.before) and _is_implied(self.after)):
                 differences = (f"{f.name} {f.before} → {f.after}" for f in self.fields)
                 yield f"~ {subject}: {', '.join(differences)}"
+        elif self.action is Action.MISS:
+            yield f"{subject} is not in the inventory; the next run without it removes it"
         elif self.action is Action.NOTE:
             yield from self._notes(subject)
 
@@ -131,7 +135,7 @@ class MergePlan:
     @property
     def is_empty(self) -> bool:
         """Return whether the plan has no visible change except notes."""
-        changing = {Action.ADD, Action.CHANGE, Action.REMOVE}
+        changing = {Action.ADD, Action.CHANGE, Action.MISS, Action.REMOVE}
         return not any(change.action in changing for change in self.changes)
 
     def writes(self) -> Iterator[Change]:

@@ -209,6 +209,8 @@ class Vm(_Named):
     is_off: bool = False
     """Whether the driver saw that its user shut it down. It runs for all decisions: it has
     not failed, and is in its scope and on its host."""
+    is_missing: bool = False
+    """Whether the last inventory lacked it. The next one that lacks it too removes it."""
     down_for: str = ""
     """ID of the campaign that had worked on the VM or its host before the VM went down;
     empty: none, or the VM runs."""

@@ -8,8 +8,9 @@ is left alone.
 """
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeVar
 
 from forewarn.fleet.errors import Kind
@@ -121,7 +122,9 @@ def _named(kind: Kind, want: _Record, have: _Record | None, source: Source) -> _
     values = want.applied
     if have is None:
         return want if source is AUTHOR else replace(want, applied="", found=values)
-    if getattr(have, source.attribute) == values and not is_deleted(have):
+    is_back = source is INVENTORY and is_missing(have)
+    is_same = getattr(have, source.attribute) == values
+    if is_same and not is_deleted(have) and not is_back:
         return have
     return _with_values(kind, have, source, values)
 
@@ -136,6 +139,8 @@ def _unnamed(kind: Kind, have: _Record, source: Source) -> _Record | None:
 def _with_values(kind: Kind, have: _Record, source: Source, values: str) -> _Record:
     """Return an object to which a source gives other values than before."""
     after = replace(have, **{source.attribute: values})
+    if source is INVENTORY and isinstance(after, Vm):
+        after = replace(after, is_missing=False)
     last, wish = base_of(have), base_of(after)
     changed = {
         each.attribute: value_of(kind, have, each.key, wish)
@@ -172,6 +177,39 @@ def fixing_source(vm: Vm) -> Authority:
     """Return the source that said that a VM cannot be moved: a person counts first."""
     is_found = "movable" in wished(vm.found) and "movable" not in wished(vm.applied)
     return Authority.INVENTORY if is_found else Authority.FILE
+
+
+def is_missing(record: Record) -> bool:
+    """Return whether an object is a VM that the last inventory lacked."""
+    return isinstance(record, Vm) and record.is_missing
+
+
+def first_misses(vms: Iterable[Vm], wanted: WantedFleet) -> list[Vm]:
+    """Return the VMs that an inventory lacks, would remove, and lacks for the first time.
+
+    A program can read a VM that moves on neither of its hosts, so one run proves nothing.
+    A VM whose name was changed, or whose address another VM has now, is certainly gone.
+    """
+    missed = [vm for vm in vms if _is_first_miss(vm, wanted)]
+    if not missed:
+        return []
+    taken = set(chain.from_iterable(map(_identities, wanted.vms.values())))
+    return [vm for vm in missed if taken.isdisjoint(_identities(vm))]
+
+
+def _is_first_miss(vm: Vm, wanted: WantedFleet) -> bool:
+    is_only_found = bool(vm.found) and not vm.applied
+    is_present = vm.name in wanted.vms or is_deleted(vm)
+    return is_only_found and not is_present and not vm.is_missing
+
+
+def _identities(vm: Vm) -> Iterator[object]:
+    """Yield the values of a VM that no other VM can have."""
+    yield vm.vm_id
+    yield vm.scope, vm.wire_name
+    yield from vm.addresses
+    if vm.listen:
+        yield vm.listen
 
 
 def is_deleted(record: Record) -> bool:

@@ -47,6 +47,14 @@ def apply(
     return list(merged.lines())
 
 
+def without(*names: str) -> dict[str, str]:
+    return {name: host for name, host in VMS.items() if name not in names}
+
+
+def missing(vm: str) -> str:
+    return f"vm {vm} is not in the inventory; the next run without it removes it"
+
+
 def placed(world: World) -> dict[str, str]:
     vms = world.read(lambda reader: reader.select(kinds.ALL_VMS))
     return {vm.name: vm.host for vm in vms}
@@ -71,6 +79,7 @@ def reboot(world: World, host: str, *, until: OperationState) -> None:
 
 def test_nothing_is_removed_beyond_the_limit(world: World) -> None:
     few = {name: host for name, host in VMS.items() if name != "v9"}
+    assert apply(world, few) == [missing("v9")]
     assert apply(world, few) == ["- vm v9"]
     half = dict(list(few.items())[:5])
     with pytest.raises(RefusedError) as caught:
@@ -80,14 +89,19 @@ def test_nothing_is_removed_beyond_the_limit(world: World) -> None:
     )
     assert "--removals-max 4" in caught.value.hint
     assert len(placed(world)) == 9
+    assert apply(world, half, limit="4") == [missing(f"v{n}") for n in range(5, 9)]
+    with pytest.raises(RefusedError, match="would remove 4 of 9 VMs"):
+        apply(world, half)
     assert len(apply(world, half, limit="4")) == 4
 
 
 def test_an_empty_inventory_removes_nothing(world: World) -> None:
-    with pytest.raises(RefusedError, match="would remove 10 of 10 hosts"):
+    with pytest.raises(RefusedError, match="would remove 10 of 10 VMs"):
         apply(world, {}, {})
     with pytest.raises(RefusedError, match="would remove 10 of 10 VMs"):
         apply(world, {})
+    assert len(placed(world)) == 10
+    apply(world, {}, {}, limit="100%")
     assert len(placed(world)) == 10
     apply(world, {}, {}, limit="100%")
     assert not placed(world)
@@ -108,7 +122,8 @@ def test_objects_of_an_author_and_deleted_vms_do_not_count(world: World) -> None
     )
     world.advance(HOUR)
     left = {name: host for name, host in VMS.items() if name not in {"v0", "v1"}}
-    assert set(apply(world, left)) == {"- vm v0", "- vm v1"}
+    assert apply(world, left) == ["- vm v0", missing("v1")]
+    assert apply(world, left) == ["- vm v1"]
     with pytest.raises(RefusedError, match="would remove 2 of 8 VMs"):
         apply(world, dict(list(left.items())[2:]))
     # The service still knows the file of the author.
@@ -150,7 +165,8 @@ def test_a_new_vm_on_a_host_with_announced_work_comes_later(world: World) -> Non
 def test_a_host_in_work_is_removed_later(world: World) -> None:
     reboot(world, "h1", until=OperationState.IMPACTING)
     hosts = {name: "" for name in HOSTS if name != "h1"}
-    vms = {name: host for name, host in VMS.items() if host != "h1"}
+    vms = without("v1")
+    assert apply(world, vms, hosts) == [missing("v1")]
     lines = apply(world, vms, hosts)
     assert any(each.startswith("host h1 is left as it is for now") for each in lines)
     assert world.read(lambda reader: reader.get(Host, "h1"))
@@ -182,3 +198,51 @@ def test_an_author_and_an_inventory_can_write_one_vm(world: World) -> None:
     assert vm is not None
     assert (vm.scope, vm.fault_domain) == ("web", 3)
     assert replace(vm, revision=0).found
+
+
+def test_vm_is_removed_by_the_second_run_in_a_row_without_it(world: World) -> None:
+    seen = without("v1")
+    assert apply(world, seen) == [missing("v1")]
+    assert world.stored_vm("v1").is_missing
+    assert apply(world) == []
+    assert not world.stored_vm("v1").is_missing
+    assert apply(world, seen) == [missing("v1")]
+    assert apply(world, seen) == ["- vm v1"]
+
+
+def test_host_of_a_missing_vm_is_removed_with_it(world: World) -> None:
+    hosts = {name: "" for name in HOSTS if name != "h1"}
+    assert apply(world, without("v1"), hosts) == [missing("v1")]
+    assert set(apply(world, without("v1"), hosts)) == {"- vm v1", "- host h1"}
+
+
+def test_vm_on_which_the_driver_works_is_not_removed(world: World) -> None:
+    reboot(world, "h1", until=OperationState.IMPACTING)
+    seen = without("v1")
+    assert apply(world, seen) == [missing("v1")]
+    [line] = apply(world, seen)
+    assert "vm v1 is left as it is for now: cannot remove VM v1: operation" in line
+    assert world.operations()[-1].state is OperationState.IMPACTING
+    world.advance(HOUR)
+    assert apply(world, seen) == ["- vm v1"]
+
+
+def test_vm_that_was_renamed_is_removed_at_once(world: World) -> None:
+    def inventory_with(name: str) -> WantedFleet:
+        vm = f'[[vm]]\nname = "{name}"\nhost = "h1"\naddress = "192.0.2.4"\n'
+        wanted = inventory(VMS, HOSTS)
+        text = "".join(f'[[host]]\nname = "{host}"\n' for host in HOSTS)
+        text += "".join(
+            f'[[vm]]\nname = "{each}"\nhost = "{host}"\n' for each, host in VMS.items()
+        )
+        return replace(
+            FleetText(name="x", text=text + vm).read(), removals_max=wanted.removals_max
+        )
+
+    for name, lines in (
+        ("old", ["+ vm old on h1 (its own scope)"]),
+        ("new", ["+ vm new on h1 (its own scope)", "- vm old"]),
+    ):
+        wanted = inventory_with(name)
+        merged = world.order(lambda work, it=wanted: fleet_changes.apply(work, it))
+        assert list(merged.lines()) == lines

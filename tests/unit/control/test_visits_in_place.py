@@ -57,6 +57,8 @@ name = "db_0"
 host = "h0"
 """
 
+FLEET_WITHOUT_WEB = FLEET.replace('[[vm]]\nname = "web_0"\nhost = "h0"\n', "")
+
 IMPACTS = ["freeze", "reboot"]
 DOWN = {"freeze": "pause", "reboot": "stop"}
 UP = {"freeze": "resume", "reboot": "start"}
@@ -136,6 +138,9 @@ def test_vms_run_again_after_work_that_failed_and_the_host_stays_cordoned(
     assert request_of(world, request).in_flight == 1
     with pytest.raises(RefusedError, match="VMs of host h0 run again"):
         order(world, "visit-retry", "h0")
+    with pytest.raises(RefusedError, match="cannot remove VM web_0: visit") as refused:
+        world.apply_fleet(FLEET_WITHOUT_WEB)
+    assert "visit skip" in refused.value.hint
     order(world, "visit-skip", "h0")
     assert visit_of(world).skipped is SkipReason.GIVEN_UP
     assert not host_of(world).cordons
@@ -423,10 +428,12 @@ def test_driver_with_halves_only_can_do_work_and_nothing_else() -> None:
     assert states_until_end(world)[-1] is VisitState.DONE
 
 
-def test_vm_that_stands_still_is_not_moved_by_a_fleet_file() -> None:
+def test_vm_that_stands_still_is_not_moved_or_removed_by_a_fleet_file() -> None:
     world = in_place("reboot")
     world.advance("40s")
     assert operation_of(world).holds_vms
+    with pytest.raises(RefusedError, match="cannot remove VM web_0: operation"):
+        world.apply_fleet(FLEET_WITHOUT_WEB)
     moved = FLEET.replace('name = "web_0"\nhost = "h0"', 'name = "web_0"\nhost = "h1"')
     with pytest.raises(RefusedError, match="cannot move VM web_0"):
         world.apply_fleet(moved)

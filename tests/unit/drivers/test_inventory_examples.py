@@ -161,18 +161,22 @@ PROXMOX = {
     },
     "/api2/json/nodes/h1/qemu/101/config": {"data": {"ipconfig0": "ip=dhcp"}},
     "/api2/json/nodes/h1/qemu/102/config": {"data": {"cores": 4}},
+    "/api2/json/nodes/h1/qemu/103/config": {"data": {"ipconfig0": "ip=192.0.2.6/24"}},
 }
 
+SHELVED = "5f7f4a0e-7f0e-4b6b-9a53-0e1f7b6d9c55"
 WEB, DB = "9168b536-cd40-4630-b43f-b259807c6e87", "1b0fe0f4-1f8c-4f7e-9d0a-3f8b2d6f6d11"
-SERVERS = "/v2.1/servers/detail?all_tenants=1&status=ACTIVE"
+SERVERS = "/v2.1/servers/detail?all_tenants=1"
 
 
-def server(name: str, key: str, host: str, *ports: tuple[str, str]) -> dict[str, Any]:
+def server(
+    name: str, key: str, host: str | None, *ports: tuple[str, str]
+) -> dict[str, Any]:
     """Return a server as Nova 2.47 writes it."""
     return {
         "id": key,
         "name": name,
-        "status": "ACTIVE",
+        "status": "ACTIVE" if name == "web" else "SHUTOFF",
         "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
         "addresses": {
             "private": [
@@ -231,7 +235,10 @@ OPENSTACK = {
         ],
     },
     f"{SERVERS}&marker={WEB}": {
-        "servers": [server("web", DB, "h2", ("192.0.2.5", "fixed"))]
+        "servers": [
+            server("db", DB, "h2", ("192.0.2.5", "fixed")),
+            server("old", SHELVED, None),
+        ]
     },
 }
 
@@ -292,12 +299,14 @@ def test_netbox_gives_places_and_every_page(tmp_path: Path) -> None:
     )
 
 
-def test_proxmox_gives_nodes_and_running_vms(tmp_path: Path) -> None:
+def test_proxmox_gives_nodes_and_vms_that_are_on_or_off(tmp_path: Path) -> None:
     settings = {"url": "http://self", "token": "forewarn@pve!i=secret"}
     assert fleet(run("proxmox.py", tmp_path, Proxmox, **settings)) == (
         '[[host]]\nname = "h1"\nvcpu = 64\nmemory = "512GiB"\n\n'
         '[[host]]\nname = "h2"\n\n'
         '[[vm]]\nname = "dynamic"\nhost = "h1"\nvcpu = 4\nmemory = "16GiB"\n\n'
+        '[[vm]]\nname = "off"\nhost = "h1"\nvcpu = 4\nmemory = "16GiB"\n'
+        'address = "192.0.2.6"\n\n'
         '[[vm]]\nname = "plain"\nhost = "h1"\nvcpu = 4\nmemory = "16GiB"\n\n'
         '[[vm]]\nname = "web_0"\nhost = "h1"\nvcpu = 4\nmemory = "16GiB"\n'
         'address = "192.0.2.4"\n'
@@ -313,7 +322,7 @@ def test_openstack_gives_servers_by_their_ids(tmp_path: Path) -> None:
     vms = {vm.name: (vm.wire_name, vm.host, vm.addresses) for vm in wanted.vms.values()}
     assert vms == {
         WEB: ("web", "h1", ("192.0.2.4",)),
-        DB: ("web", "h2", ("192.0.2.5",)),
+        DB: ("db", "h2", ("192.0.2.5",)),
     }
     assert wanted.vms[WEB].vm_id == WEB
 

@@ -3,7 +3,8 @@
 `fleet.merge` plans the changes; this module carries them out during live events:
 
 * A removed VM leaves every operation and the `Resources` of every event. An event or
-  operation without VMs ends.
+  operation without VMs ends. While a driver call or a visit works on the VM, it is not
+  removed, because the driver would continue without an event.
 * A VM that the file moves leaves the operations that are bound to the old host.
 * A VM is never placed on a host that is down or has an announced or running operation: it
   would be affected without notice. Such a file is refused.
@@ -395,6 +396,7 @@ def _seat(work: Work, stored: Vm, after: Vm) -> Vm:
 def _remove_vm(work: Work, before: Vm) -> None:
     current = _current(work, Vm, before.name)
     if current.state is not VmState.DELETED:
+        fleet_conflicts.check_vm_removal(work.tx, current)
         leaving.leave_all(
             work, current, note=vm_changed(Happened.REMOVED, current.name)
         )
@@ -408,7 +410,7 @@ def _remove_vm(work: Work, before: Vm) -> None:
 
 
 def _note(work: Work, change: Change) -> None:
-    if change.action is not Action.ADOPT:
+    if change.action not in {Action.ADOPT, Action.MISS}:
         work.note(
             AuditKind[f"{change.kind.name}_{change.action.name}"],
             (

@@ -14,10 +14,11 @@ from forewarn.fleet.model import Host, HostState, Scope, Vm, VmState
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
     CallState,
+    Operation,
     OperationState,
     Verb,
 )
-from forewarn.protocol.visits import ENTERED_VISITS, STUCK_VISITS
+from forewarn.protocol.visits import ENTERED_VISITS, STUCK_VISITS, Visit
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -48,6 +49,8 @@ def _check(reader: Reader, change: Change, good: set[str]) -> None:
         check_scope(reader, before, after)
     elif isinstance(before, Host) and after is None:
         check_removal(reader, before)
+    elif isinstance(before, Vm) and after is None:
+        check_vm_removal(reader, before)
     elif isinstance(after, Vm):
         _check_vm(reader, change, good)
 
@@ -88,16 +91,22 @@ def check_destination(reader: Reader, vm: Vm, host: Host) -> None:
 
 
 def check_not_in_hand(reader: Reader, vm: Vm) -> None:
-    """Raise RefusedError if a driver call works on the VM, or a visit on its host."""
+    """Raise RefusedError if a driver call works on a moved VM, or a visit on its host."""
+    if (operation := _operation_in_hand(reader, vm)) is not None:
+        raise RefusedError(
+            f"cannot move VM {vm.name}: operation {operation.operation_id} is running "
+            "on it",
+            hint="Apply the file again after the operation ends.",
+        )
+
+
+def _operation_in_hand(reader: Reader, vm: Vm) -> Operation | None:
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
         is_impacting = operation.state is OperationState.IMPACTING
         is_called = operation.call_state is not CallState.NONE
         if is_impacting and (is_called or operation.visit):
-            raise RefusedError(
-                f"cannot move VM {vm.name}: operation {operation.operation_id} is running "
-                "on it",
-                hint="Apply the file again after the operation ends.",
-            )
+            return operation
+    return None
 
 
 def check_names(reader: Reader, before: Vm, after: Vm) -> None:
@@ -126,17 +135,11 @@ def check_scope(reader: Reader, before: Scope, after: Scope) -> None:
 
 def check_removal(reader: Reader, host: Host) -> None:
     """Raise RefusedError if a visit, or a driver call, works on a removed host."""
-    for visit in reader.select(kinds.OPEN_VISITS_OF_HOST, host.name, limit=1):
-        if visit.state not in ENTERED_VISITS:
-            continue
-        is_stuck = visit.state in STUCK_VISITS
+    if (visit := _entered_visit(reader, host.name)) is not None:
         raise RefusedError(
             f"cannot remove host {host.name}: visit {visit.visit_id} works on it "
             f"({visit.state.value})",
-            hint=f"Run `{campaign_gate.skip_command(reader, visit)}`, then apply the file "
-            "again."
-            if is_stuck
-            else "Apply the file again after the visit ends.",
+            hint=_way_out_of(reader, visit),
         )
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
         if operation.state is OperationState.IMPACTING and (
@@ -147,3 +150,39 @@ def check_removal(reader: Reader, host: Host) -> None:
                 "running on its VMs",
                 hint="Apply the file again after the operation ends.",
             )
+
+
+def check_vm_removal(reader: Reader, vm: Vm) -> None:
+    """Raise RefusedError if a driver call works on a removed VM, or a visit on its host.
+
+    A visit can have stopped the VM, and starts it again.
+    """
+    if vm.state is VmState.DELETED:
+        return
+    if (operation := _operation_in_hand(reader, vm)) is not None:
+        raise RefusedError(
+            f"cannot remove VM {vm.name}: operation {operation.operation_id} is running "
+            "on it",
+            hint="Apply the file again after the operation ends.",
+        )
+    if (visit := _entered_visit(reader, vm.host)) is not None:
+        raise RefusedError(
+            f"cannot remove VM {vm.name}: visit {visit.visit_id} works on host {vm.host} "
+            f"({visit.state.value})",
+            hint=_way_out_of(reader, visit),
+        )
+
+
+def _entered_visit(reader: Reader, host: str) -> Visit | None:
+    """Return the visit that works on a host."""
+    for visit in reader.select(kinds.OPEN_VISITS_OF_HOST, host, limit=1):
+        if visit.state in ENTERED_VISITS:
+            return visit
+    return None
+
+
+def _way_out_of(reader: Reader, visit: Visit) -> str:
+    if visit.state in STUCK_VISITS:
+        skip = campaign_gate.skip_command(reader, visit)
+        return f"Run `{skip}`, then apply the file again."
+    return "Apply the file again after the visit ends."

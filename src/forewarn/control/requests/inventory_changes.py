@@ -5,6 +5,8 @@ each time:
 
 * A change that running work forbids is left out. The object stays as it is, the plan has a
   note, and the next run tries again.
+* A VM is removed only by the second run in a row that lacks it. The first one stores that
+  it is missing, and says so.
 * A run that would remove more hosts or VMs than it may is refused as a whole: a source that
   lost a part of its data is more likely than the loss of many hosts. Only what came from an
   inventory counts, and VMs that were deleted by requests do not.
@@ -34,7 +36,8 @@ def plan(reader: Reader, wanted: WantedFleet, removals_max: Amount) -> MergePlan
     hosts = tuple(every(reader, kinds.ALL_HOSTS))
     vms = tuple(every(reader, kinds.ALL_VMS))
     by_name = {vm.name: vm for vm in vms}
-    later: dict[tuple[Kind, str], Change] = {}
+    missed = sources.first_misses(vms, wanted)
+    later = {(Kind.VM, vm.name): _missed(vm) for vm in missed}
     while True:
         names: defaultdict[Kind, set[str]] = defaultdict(set)
         for kind, name in later:
@@ -57,17 +60,29 @@ def plan(reader: Reader, wanted: WantedFleet, removals_max: Amount) -> MergePlan
         if not found:
             break
         later |= found
-    _check_removals(planned, hosts, vms, removals_max)
-    return MergePlan(changes=(*planned.changes, *later.values()))
-
-
-def _check_removals(
-    planned: MergePlan, hosts: Sequence[Host], vms: Sequence[Vm], most: Amount
-) -> None:
-    """Raise RefusedError if more is removed than the inventory may remove."""
     removed = [
         change.before for change in planned.changes if change.action is Action.REMOVE
     ]
+    # Each VM counts in the run that misses it and in the one that removes it.
+    for lost in (missed, removed):
+        _check_removals(lost, hosts, vms, removals_max)
+    return MergePlan(changes=(*planned.changes, *later.values()))
+
+
+def _missed(vm: Vm) -> Change:
+    return Change(
+        kind=Kind.VM,
+        action=Action.MISS,
+        name=vm.name,
+        before=vm,
+        after=replace(vm, is_missing=True),
+    )
+
+
+def _check_removals(
+    removed: Sequence[object], hosts: Sequence[Host], vms: Sequence[Vm], most: Amount
+) -> None:
+    """Raise RefusedError if more is removed than the inventory may remove."""
     for kind, every_ in ((Host, hosts), (Vm, vms)):
         total = sum(_counts(each) for each in every_)
         lost = sum(isinstance(each, kind) and _counts(each) for each in removed)
@@ -76,8 +91,8 @@ def _check_removals(
             raise RefusedError(
                 f"the inventory would remove {lost:,} of {count(total, noun)}; one run may "
                 f"remove {allowed:,} ({most})",
-                hint="Check that the inventory is complete. To remove them, use "
-                f"`fleet apply --inventory --removals-max {lost}`.",
+                hint="Check that the inventory is complete. To remove them, apply it twice "
+                f"with `fleet apply --inventory --removals-max {lost}`.",
             )
 
 

@@ -2,90 +2,217 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from xml.etree import ElementTree as ET
 
-from .hosts import within
+from .hosts import NO_DOMAIN, within
 from .orders import UnreachableError
+from .states import HERE, guest_state
 
-HostInventory = tuple[dict[str, Any], list[tuple[dict[str, Any], bool]]]
-"""A host, and its VMs with whether each runs there."""
+T = TypeVar("T")
 
 HOSTS_AT_ONCE = 20
 """Maximum libvirts that are asked at once: `ssh` starts a process for each."""
+
+ANSWER_SHARE = 1 / 6
+"""Share of the time of an inventory that one libvirt has for one answer: a host that hangs
+keeps one of HOSTS_AT_ONCE threads for so long, and the others need time too."""
+
+PASSES_MAX = 3
+"""Maximum times that the hosts are asked again because VMs moved while they were read: a VM
+that moves each time is seen by the next inventory."""
 
 LEASE = 0
 """VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE."""
 
 
+@dataclass(frozen=True)
+class HostInventory:
+    """The host and the domains of one libvirt at one moment."""
+
+    host: dict[str, Any]
+    vms: list[dict[str, Any]]
+    presences: dict[str, str]
+    """How each of its domains has its VM, as in `states`."""
+    active: frozenset[str]
+    """Domains with a process: a VM that runs, or one end of a migration."""
+
+
 def discover(api: Any, uris: list[str], *, seconds: float) -> dict[str, Any]:
     """Return the inventory; raises UnreachableError if a host does not tell all.
 
-    A part of it would look as if the other hosts and VMs were gone.
+    A part of it would look as if the other hosts and VMs were gone. The hosts are read one
+    after the other, and a VM can move meanwhile to a host that was read before. Therefore
+    they are asked again which VMs they have, and read again until each VM is found.
     """
     # A libvirt that hangs is waited for in its thread, which ends with the process.
     pool = ThreadPoolExecutor(HOSTS_AT_ONCE)
-    inventories = [pool.submit(_asked, api, uri, seconds) for uri in uris]
-    return merged(uris, [each.result() for each in inventories])
+    until = time.monotonic() + seconds
+    answer = _Asking(api, seconds * ANSWER_SHARE)
+    inventories = list(pool.map(answer.inventory, uris))
+    for _ in range(PASSES_MAX):
+        again = unsettled(inventories, list(pool.map(answer.presences, uris)))
+        if not again or time.monotonic() > until:
+            break
+        places = sorted(again)
+        for place, inventory in zip(
+            places, pool.map(answer.inventory, [uris[place] for place in places])
+        ):
+            inventories[place] = inventory
+    return merged(uris, inventories)
 
 
-def _asked(api: Any, uri: str, seconds: float) -> HostInventory:
-    try:
-        return within(seconds, lambda: _host(api, uri), name=uri)
-    except TimeoutError:
-        raise UnreachableError(f"{uri} did not answer within {seconds:g} s") from None
-    except api.libvirtError as error:
-        raise UnreachableError(f"{uri}: {error}") from None
+def unsettled(
+    inventories: list[HostInventory], presences: list[dict[str, str]]
+) -> set[int]:
+    """Return the places of the hosts to read again.
+
+    `presences` are what the hosts said after all of them had been read. A host is read
+    again if it has a VM that nothing had, or if two have read the same VM as running.
+    """
+    known = {vm for each in inventories for vm in each.presences}
+    running = Counter(
+        vm
+        for each in inventories
+        for vm, presence in each.presences.items()
+        if presence == HERE
+    )
+    again: set[int] = set()
+    for place, (inventory, now) in enumerate(zip(inventories, presences)):
+        is_new = any(
+            vm not in running if presence == HERE else vm not in known
+            for vm, presence in now.items()
+        )
+        is_double = any(
+            presence == HERE and running[vm] > 1
+            for vm, presence in inventory.presences.items()
+        )
+        if is_new or is_double:
+            again.add(place)
+    return again
+
+
+class _Asking:
+    """Asks one libvirt, for a limited time."""
+
+    def __init__(self, api: Any, seconds: float) -> None:
+        self._api = api
+        self._seconds = seconds
+
+    def inventory(self, uri: str) -> HostInventory:
+        """Return the inventory of a host; raises UnreachableError."""
+        return self._answer(uri, _host)
+
+    def presences(self, uri: str) -> dict[str, str]:
+        """Return how each domain of a host has its VM; raises UnreachableError."""
+        return self._answer(uri, _presences)
+
+    def _answer(self, uri: str, ask: Callable[[Any, Any], T]) -> T:
+        def work() -> T:
+            conn = self._api.open(uri)
+            try:
+                return ask(self._api, conn)
+            finally:
+                conn.close()
+
+        try:
+            return within(self._seconds, work, name=uri)
+        except TimeoutError:
+            raise UnreachableError(
+                f"{uri} did not answer within {self._seconds:g} s"
+            ) from None
+        except self._api.libvirtError as error:
+            raise UnreachableError(f"{uri}: {error}") from None
 
 
 def merged(uris: list[str], inventories: list[HostInventory]) -> dict[str, Any]:
     """Return the inventory of all hosts, sorted by name; raises UnreachableError."""
     hosts: dict[str, dict[str, Any]] = {}
     vms: dict[str, dict[str, Any]] = {}
-    running: set[str] = set()
-    for uri, (host, domains) in zip(uris, inventories):
+    ranks: dict[str, int] = {}
+    for uri, inventory in zip(uris, inventories):
+        host = inventory.host
         if host["name"] in hosts:
             raise UnreachableError(
                 f"{uri}: another libvirt has the hostname {host['name']} too; each host "
                 "needs a name of its own"
             )
         hosts[host["name"]] = host
-        for vm, is_active in domains:
+        for vm in inventory.vms:
             name = vm["name"]
-            if is_active and name in running:
+            rank = _rank(inventory, name)
+            if rank == RUNNING and ranks.get(name) == RUNNING:
                 raise UnreachableError(
                     f"{name} runs on {vms[name]['host']} and on {vm['host']}; rename one "
                     "of the two domains"
                 )
             # The definition of a VM can be on several hosts; it runs on one.
-            if is_active or name not in vms:
-                vms[name] = vm
-            if is_active:
-                running.add(name)
+            if rank > ranks.get(name, -1):
+                vms[name], ranks[name] = vm, rank
     return {
         "hosts": [hosts[name] for name in sorted(hosts)],
         "vms": [vms[name] for name in sorted(vms)],
     }
 
 
-def _host(api: Any, uri: str) -> HostInventory:
-    conn = api.open(uri)
-    try:
-        _, mebibytes, vcpu = conn.getInfo()[:3]
-        name = str(conn.getHostname())
-        host = {"name": name, "vcpu": vcpu, "memory": mebibytes}
-        fixed = _fixed_addresses(api, conn)
-        vms: list[tuple[dict[str, Any], bool]] = []
-        for domain in conn.listAllDomains(0):
-            vm, is_active = _vm(api, domain, fixed)
-            vms.append(({**vm, "host": name}, is_active))
-        return host, vms
-    finally:
-        conn.close()
+DEFINED, ACTIVE, RUNNING = range(3)
+"""Ranks of a VM at a host: only its definition; a process, such as that at the destination
+of a live migration, which waits; the VM itself."""
 
 
-def _vm(api: Any, domain: Any, fixed: dict[str, str]) -> tuple[dict[str, Any], bool]:
+def _rank(inventory: HostInventory, vm: str) -> int:
+    if inventory.presences[vm] == HERE:
+        return RUNNING
+    return ACTIVE if vm in inventory.active else DEFINED
+
+
+def _presences(api: Any, conn: Any) -> dict[str, str]:
+    return dict(
+        _each_domain(api, conn, lambda each: (str(each.name()), _presence(each)))
+    )
+
+
+def _each_domain(api: Any, conn: Any, read: Callable[[Any], T]) -> Iterator[T]:
+    """Yield what is read of each domain, except of those that leave meanwhile."""
+    for domain in conn.listAllDomains(0):
+        try:
+            yield read(domain)
+        except api.libvirtError as error:
+            if error.get_error_code() != NO_DOMAIN:
+                raise
+
+
+def _presence(domain: Any) -> str:
+    state, reason = domain.state()[:2]
+    return guest_state(state, reason).presence
+
+
+def _host(api: Any, conn: Any) -> HostInventory:
+    _, mebibytes, vcpu = conn.getInfo()[:3]
+    name = str(conn.getHostname())
+    fixed = _fixed_addresses(api, conn)
+    domains = list(_each_domain(api, conn, lambda each: _domain(api, each, fixed)))
+    return HostInventory(
+        host={"name": name, "vcpu": vcpu, "memory": mebibytes},
+        vms=[{**each.vm, "host": name} for each in domains],
+        presences={each.vm["name"]: each.presence for each in domains},
+        active=frozenset(each.vm["name"] for each in domains if each.is_active),
+    )
+
+
+@dataclass(frozen=True)
+class _Domain:
+    vm: dict[str, Any]
+    presence: str
+    is_active: bool
+
+
+def _domain(api: Any, domain: Any, fixed: dict[str, str]) -> _Domain:
     is_active = bool(domain.isActive())
     _, kibibytes, _, vcpu = domain.info()[:4]
     vm: dict[str, Any] = {
@@ -98,7 +225,7 @@ def _vm(api: Any, domain: Any, fixed: dict[str, str]) -> tuple[dict[str, Any], b
         addresses = _leased(api, domain)
     if addresses:
         vm["address"] = addresses[0] if len(addresses) == 1 else addresses
-    return vm, is_active
+    return _Domain(vm, _presence(domain), is_active)
 
 
 def addresses_in(xml: str, fixed: dict[str, str]) -> list[str]:
