@@ -88,14 +88,23 @@ def why_stopped(campaign: CampaignRecord) -> CampaignStopped | None:
     if campaign.state is CampaignState.RUNNING:
         return None
     halt = campaign.halt
+    checks: tuple[str, ...] = ()
     if halt is not None:
         by, reason = halt.by.text, halt.reason
     elif campaign.pauses:
-        by, reason = campaign.pauses[0].by.text, campaign.pauses[0].reason
+        # A pause for a check ends by itself, so those of operators come first.
+        pause = min(campaign.pauses, key=lambda each: each.is_of_checks)
+        by, reason = pause.by.text, pause.reason
+        if pause.is_of_checks:
+            checks = tuple(name for name, _ in campaign.unknown)
     else:
         by, reason = campaign.actor.text, ""
     return CampaignStopped(
-        campaign=campaign.name, is_halted=halt is not None, by=by, reason=reason
+        campaign=campaign.name,
+        is_halted=halt is not None,
+        by=by,
+        reason=reason,
+        checks=checks,
     )
 
 

@@ -12,10 +12,13 @@ from forewarn.campaigns.model import Impact, Tolerance
 from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.windows import Window
 from forewarn.instants import Micros
-from forewarn.protocol.actors import Actor
+from forewarn.protocol.actors import Actor, service_part
 
 CAMPAIGN_OUTCOMES_MAX = 1_000
 """Maximum finished hosts that a tolerance counts back: one character each in the record."""
+
+CHECKS = service_part("checks")
+"""The actor that halts and pauses campaigns for their checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,11 @@ class Pause:
     by: Actor
     reason: str
     at: Micros
+
+    @property
+    def is_of_checks(self) -> bool:
+        """Return whether a check that does not answer is why; it ends by itself."""
+        return self.by.is_same_as(CHECKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ class TroubleKind(enum.Enum):
     HALTED = "halted"
     FAILED_HOSTS = "failed hosts"
     """Only failed hosts are left in the stage, or they use all slots but one."""
+    CHECKS = "checks"
+    """A check that does not answer has paused it."""
     WAITS = "waits"
     """The next stage waits for an approval only."""
     HELD = "held"
@@ -62,7 +64,11 @@ def of(
         return ()
     if campaign.halt is not None:
         return (Trouble(kind=TroubleKind.HALTED, since=campaign.halt.at),)
-    troubles: list[Trouble] = []
+    troubles = [
+        Trouble(kind=TroubleKind.CHECKS, since=each.at)
+        for each in campaign.pauses
+        if each.is_of_checks
+    ]
     if _is_held_by_failures(campaign, at_once):
         troubles.append(Trouble(kind=TroubleKind.FAILED_HOSTS, since=campaign.moved_at))
     if not campaign.is_released:

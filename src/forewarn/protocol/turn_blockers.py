@@ -71,6 +71,8 @@ class CampaignStopped(Blocker, kind="campaign stopped"):
     by: str
     """Name of the actor who paused or halted it."""
     reason: str
+    checks: tuple[str, ...] = ()
+    """Checks that do not answer and have paused it; empty: something else has."""
 
 
 @frozen_dataclass

@@ -89,6 +89,10 @@ _CAMPAIGN_TROUBLES: Mapping[TroubleKind, tuple[ProblemKind, tuple[str, ...]]] = 
         ProblemKind.CAMPAIGN_FAILED_HOSTS,
         ("campaign retry", "campaign skip"),
     ),
+    TroubleKind.CHECKS: (
+        ProblemKind.CAMPAIGN_WAITS,
+        ("check run", "campaign resume"),
+    ),
     TroubleKind.WAITS: (ProblemKind.CAMPAIGN_WAITS, ("campaign approve",)),
     TroubleKind.HELD: (
         ProblemKind.CAMPAIGN_STALLED,

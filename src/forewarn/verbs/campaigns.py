@@ -126,6 +126,14 @@ CAMPAIGN_ENTRIES = (
                 when="only others have paused it",
                 sentences=("campaign … is paused by …, not by …",),
             ),
+            Refusal(
+                when="only checks that do not answer have paused it, and they are not "
+                "given",
+                sentences=(
+                    "campaign … is paused by its checks: … does not answer",
+                    "campaign … is paused by its checks: … do not answer",
+                ),
+            ),
         ),
         examples=(
             "forewarn campaign resume bios-2.19 --reason 'released'",

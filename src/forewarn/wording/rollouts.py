@@ -1,6 +1,6 @@
 """Texts about rollouts and campaigns, for operators."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.campaigns.gate import is_only_failed, stage_still_runs
 from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause
@@ -12,6 +12,7 @@ from forewarn.instants import (
     describe_duration,
     format_instant,
 )
+from forewarn.problems import listed
 from forewarn.protocol.notes import (
     CampaignAborted,
     DrainStopped,
@@ -112,6 +113,8 @@ def _campaign(
 ) -> str:
     name = blocker.campaign
     match blocker:
+        case CampaignStopped() if blocker.checks:
+            return paused_by_checks(name, blocker.checks, blocker.reason)
         case CampaignStopped():
             state = "halted" if blocker.is_halted else "paused"
             why = f": {blocker.reason}" if blocker.reason else ""
@@ -259,6 +262,17 @@ def held_stage(name: str, host: str, reason: str) -> str:
     )
 
 
+def paused_by_checks(name: str, checks: Sequence[str], reason: str) -> str:
+    """Return that checks that do not answer have paused a campaign, and what to do."""
+    which = "check" if len(checks) == 1 else "checks"
+    ignored = " ".join(f"--despite {each}" for each in checks)
+    return (
+        f"campaign {name} is paused until {which} {listed(checks)} passes: {reason}; "
+        f"look with `forewarn check run {next(iter(checks), 'NAME')}`, or continue "
+        f"without it with `forewarn campaign resume {name} {ignored} --reason TEXT`"
+    )
+
+
 def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
     """Return why a campaign needs an operator; `waits` is why it announces nothing."""
     name = campaign.name
@@ -278,6 +292,12 @@ def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
                 f"campaign {name} has one host in flight at a time: {hosts} its budget; "
                 + _ways_out(name, failed)
             )
+        case TroubleKind.CHECKS:
+            checks = [check for check, _ in campaign.unknown]
+            (reason, *_) = (
+                each.reason for each in campaign.pauses if each.is_of_checks
+            )
+            return paused_by_checks(name, checks, reason)
         case TroubleKind.WAITS:
             return (
                 f"stage {campaign.stage + 1} of campaign {name} waits for an approval: "

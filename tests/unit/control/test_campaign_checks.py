@@ -9,6 +9,7 @@ from forewarn.checks.model import CheckResult, Outcome
 from forewarn.control.requests import campaigns
 from forewarn.instants import MINUTE
 from forewarn.protocol.errors import RefusedError
+from forewarn.reporting import attention
 from tests.support.campaigns import (
     ONE_STAGE,
     announced,
@@ -98,6 +99,51 @@ def test_an_unknown_check_pauses_the_campaign_until_it_passes() -> None:
     pass_for(it, 1)
     assert campaign(it).state is CampaignState.RUNNING
     assert len(in_work(it)) == 1
+
+
+def test_a_pause_by_an_unknown_check_is_a_problem_that_names_what_works() -> None:
+    it = of(4)
+    start(it, FILE)
+    it.advance("20m")
+    assert campaign(it).state is CampaignState.PAUSED
+    command = "forewarn campaign resume bios --despite errors --reason TEXT"
+    found = it.read(lambda reader: attention.problems(reader, now=it.now))
+    (problem,) = (each for each in found if each.campaign)
+    assert problem.kind.value == "campaign-waits"
+    assert problem.since == campaign(it).pauses[0].at
+    assert problem.actions == ("check run", "campaign resume")
+    assert problem.text == waits_for(it)
+    assert problem.text.startswith(
+        "campaign bios is paused until check errors passes: "
+    )
+    assert problem.text.endswith(
+        f"; look with `forewarn check run errors`, or continue without it with `{command}`"
+    )
+    with pytest.raises(
+        RefusedError, match="is paused by its checks: errors does not"
+    ) as no:
+        steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+    assert command in no.value.hint
+    steer(
+        it,
+        lambda work: campaigns.resume(work, "bios", by_all=False, despite=["errors"]),
+    )
+    assert campaign(it).state is CampaignState.RUNNING
+    it.advance("1h")
+    assert campaign(it).done
+
+
+def test_a_pause_of_an_operator_comes_before_that_of_a_check() -> None:
+    it = of(4)
+    start(it, FILE)
+    it.advance("20m")
+    steer(it, lambda work: campaigns.pause(work, "bios"), reason="release tonight")
+    assert waits_for(it).endswith("release tonight")
+    steer(
+        it,
+        lambda work: campaigns.resume(work, "bios", by_all=False, despite=["errors"]),
+    )
+    assert campaign(it).pauses == ()
 
 
 def test_a_campaign_needs_the_check_in_the_settings() -> None:

@@ -6,16 +6,16 @@ that lasts, the campaign is paused, so that its operators are alerted. The pause
 itself.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from forewarn.campaigns.lifecycle import CampaignInput, CampaignState
-from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause, Pause
+from forewarn.campaigns.record import CHECKS, CampaignRecord, Halt, HaltCause, Pause
 from forewarn.checks.model import CheckResult, Outcome
 from forewarn.control.execution import campaign_ends
 from forewarn.control.transactions.work import Work
 from forewarn.instants import MINUTE, SECOND, Micros
-from forewarn.protocol.actors import service_part
+from forewarn.problems import listed
 from forewarn.protocol.errors import RefusedError
 from forewarn.store.records import AuditKind
 
@@ -25,9 +25,6 @@ answer, even while no host can be announced."""
 
 PAUSED_AFTER: Micros = 15 * MINUTE
 """Time after which a campaign with an unknown check is paused."""
-
-CHECKS = service_part("checks")
-"""The actor that halts and pauses campaigns for their checks."""
 
 
 def look(work: Work, campaign: CampaignRecord) -> CampaignRecord:
@@ -65,6 +62,30 @@ def refuse_unknown(work: Work, names: Iterable[str]) -> None:
             )
 
 
+def unanswered(work: Work, campaign: CampaignRecord) -> tuple[str, ...]:
+    """Return the checks that do not answer and are not ignored."""
+    return tuple(
+        each.name
+        for each in _not_passed(work, campaign)
+        if each.outcome is Outcome.UNKNOWN
+    )
+
+
+def refuse_unanswered(
+    campaign: CampaignRecord, pauses: Sequence[Pause], checks: Sequence[str]
+) -> None:
+    """Refuse to end the pauses of a campaign if only its checks have paused it."""
+    if all(each.is_of_checks for each in pauses) and checks:
+        ignored = " ".join(f"--despite {each}" for each in checks)
+        raise RefusedError(
+            f"campaign {campaign.name} is paused by its checks: {listed(checks)} "
+            f"{'do' if len(checks) > 1 else 'does'} not answer",
+            hint="It continues by itself when they pass; look with `forewarn check run "
+            f"{checks[0]}`. To go on without them, run `forewarn campaign resume "
+            f"{campaign.name} {ignored} --reason TEXT`.",
+        )
+
+
 def refuse_failing(
     work: Work, campaign: CampaignRecord, *, despite: Collection[str]
 ) -> None:
@@ -88,7 +109,7 @@ def _not_passed(work: Work, campaign: CampaignRecord) -> Iterator[CheckResult]:
 
 
 def _paused(work: Work, campaign: CampaignRecord) -> CampaignRecord:
-    if any(each.by.is_same_as(CHECKS) for each in campaign.pauses):
+    if any(each.is_of_checks for each in campaign.pauses):
         return campaign
     campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_PAUSED)
     reason = campaign.unknown[0][1]
@@ -98,7 +119,7 @@ def _paused(work: Work, campaign: CampaignRecord) -> CampaignRecord:
 
 
 def _continued(work: Work, campaign: CampaignRecord) -> CampaignRecord:
-    left = tuple(each for each in campaign.pauses if not each.by.is_same_as(CHECKS))
+    left = tuple(each for each in campaign.pauses if not each.is_of_checks)
     if left == campaign.pauses:
         return campaign
     campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_RESUMED)

@@ -253,14 +253,18 @@ def resume(
         )
     check_reason(work, "a resumption")
     campaign_checks.refuse_failing(work, old, despite=despite)
-    left = (
-        ()
-        if by_all
-        else tuple(
-            each for each in old.pauses if not each.by.is_same_as(work.who.actor)
-        )
+    ignored = tuple(dict.fromkeys((*old.despite, *despite)))
+    unanswered = campaign_checks.unanswered(work, replace(old, despite=ignored))
+    left = tuple(
+        each
+        for each in old.pauses
+        if not by_all
+        and not each.by.is_same_as(work.who.actor)
+        # It continues without the checks that paused it.
+        and not (despite and each.is_of_checks and not unanswered)
     )
     if old.halt is None and left == old.pauses:
+        campaign_checks.refuse_unanswered(old, left, unanswered)
         owners = listed([each.by.text for each in left])
         raise RefusedError(
             f"campaign {old.name} is paused by {owners}, not by {work.who.actor.text}",
@@ -273,7 +277,6 @@ def resume(
         work.free_campaign(old.name)
     given = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
     new = campaign_ends.take_step(work, progress.resumed(old), given)
-    ignored = tuple(dict.fromkeys((*old.despite, *despite)))
     return campaign_ends.save(work, old, replace(new, pauses=left, despite=ignored))
 
 

@@ -82,10 +82,14 @@ def times_of(
 ) -> HostTimes:
     """Return the times of the hosts of a campaign.
 
-    `measured` has the durations of past work, and the campaign already expects them.
+    `measured` has the durations of past work. The slow time of the file, which can be
+    longer, decides only what fits before a window closes.
     """
+    expect = campaign.expect
+    if measured is not None:
+        expect = replace(measured.work, slow=measured.slow)
     return HostTimes(
-        expect=campaign.expect,
+        expect=expect,
         steps=frozenset(StepKind(each.phase.value) for each in campaign.steps),
         needed=0 if measured is None else measured.needed,
         moving=None if measured is None else measured.moving,
