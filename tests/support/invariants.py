@@ -266,12 +266,16 @@ def s8_one_rise_a_commit(moment: Moment) -> None:
     }
     for change in moment.changes:
         one, two = change.before, change.after
-        if not isinstance(one, View) or not isinstance(two, View) or change.renewed:
+        if not isinstance(one, View) or not isinstance(two, View):
             continue
-        takes_over = two.view_id in joined and not one.is_enabled
-        # A view that was not shown takes the epoch that a VM has seen elsewhere.
-        most = max(one.epoch + 1, two.epoch if takes_over else 0)
-        assert one.epoch <= two.epoch <= most, (one, two)
+        if change.renewed:
+            assert one.epoch < two.epoch, (one, two)
+            continue
+        begins = two.is_enabled and not one.is_enabled
+        assert (one.epoch < two.epoch) if begins else (one.epoch == two.epoch), (
+            one,
+            two,
+        )
         if one.epoch != two.epoch or two.view_id in joined:
             continue
         assert two.incarnation in {one.incarnation, one.incarnation + 1}, (one, two)

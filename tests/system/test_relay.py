@@ -1,5 +1,6 @@
 """Relays as real processes: what VMs get while parts are killed, and who sees what."""
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from forewarn.cli import main
 from forewarn.clock import SystemClock
+from forewarn.store import backup as backups
 from tests.support.processes import Serving, eventually
 from tests.support.relays import Relaying, token
 
@@ -329,6 +331,106 @@ def test_routine_maintenance_waits_for_the_relay_of_its_host(tmp_path: Path) -> 
         for relay in relays.values():
             relay.kill()
         service.kill()
+
+
+@pytest.mark.long
+def test_relay_does_not_follow_a_store_that_has_lost_what_it_has_served(
+    tmp_path: Path,
+) -> None:
+    """The backup is of the last run of the service, so the next one has a later term."""
+    # A notice of three seconds.
+    directory = tmp_path / "service"
+    service = Serving(directory, FLEET, timing_speed="300").wait_ready()
+    url = service.urls["operators"]
+    secret = token(service, "h1")["token"]
+    relay = Relaying(tmp_path / "h1", url, secret).wait_connected()
+
+    def explained(operation: str) -> dict[str, Any]:
+        return service.admin(f"/v1/explain/{operation}")
+
+    try:
+        assert relay.ask(WEB_0)[1]["DocumentIncarnation"] == 1
+        backup = tmp_path / "backup.db"
+        store = directory / "forewarn.db"
+        eventually(
+            lambda: (
+                sqlite3.connect(store).execute("SELECT * FROM relay_links").fetchall()
+            ),
+            bool,
+            what="the first confirmation",
+        )
+        backups.backup(store, backup)
+        reboot(service, "web_0")
+        lost = relay.until(WEB_0, lambda document: document["Events"])
+        service.kill()
+        for end in ("", "-wal", "-shm"):
+            (directory / f"forewarn.db{end}").unlink(missing_ok=True)
+        backup.rename(store)
+        service = Serving(
+            directory,
+            FLEET,
+            timing_speed="300",
+            admin_listen=url.removeprefix("http://"),
+        ).wait_ready()
+        eventually(relay.log, lambda log: "is behind what this relay has served" in log)
+        # Its VMs do not see what is announced now, so routine work does not start.
+        order = {"hosts": ["h1"], "impact": "freeze"}
+        (operation,) = service.admin("/v1/maintain", order)["operations"]
+        work = operation["operation"]
+        held = eventually(
+            lambda: explained(work), lambda found: found["state"] == "Ready"
+        )
+        assert "the relay of host h1" in held["blocked_by"][0]
+        silent = "/v1/problems?kind=relay-silent"
+        (problem,) = eventually(lambda: service.admin(silent)["problems"], bool)
+        assert problem["target"] == "h1"
+        # Not even after a restart does it show an older document.
+        relay.kill()
+        relay = Relaying(tmp_path / "h1", url, secret)
+        eventually(relay.log, lambda log: "is behind what this relay has served" in log)
+        assert relay.ask(WEB_0)[1]["DocumentIncarnation"] >= lost["DocumentIncarnation"]
+        assert explained(work)["state"] == "Ready"
+        # What the log and the documentation say helps.
+        relay.kill()
+        (tmp_path / "h1" / "relay.json").unlink()
+        relay = Relaying(tmp_path / "h1", url, secret).wait_connected()
+        shown = relay.until(WEB_0, lambda document: document["Events"])
+        assert shown["Events"][0]["EventType"] == "Freeze"
+        eventually(lambda: explained(work)["state"], lambda state: state != "Ready")
+    finally:
+        relay.kill()
+        service.kill()
+
+
+def test_relay_shows_a_vm_that_was_added_again_while_it_was_away(
+    service: Serving, relays: dict[str, Relaying], tmp_path: Path
+) -> None:
+    relay = relays["h1"]
+    assert relay.ask(DB_0)[0] == 200
+    (ordered,) = service.admin("/v1/reboot", {"vms": ["db_0"]})["operations"]
+    old = relay.until(DB_0, lambda document: document["Events"])
+    relay.kill()
+    service.admin("/v1/cancel", {"names": [ordered["operation"]]})
+    others, one = FLEET.split('[[vm]]\nname = "db_0"')
+    _, rest = one.split("[[vm]]", 1)
+    service.admin("/v1/fleet/apply", {"text": f"{others}[[vm]]{rest}"})
+    service.admin("/v1/fleet/apply", {"text": FLEET})
+    again = Relaying(
+        tmp_path / "h1",
+        service.urls["operators"],
+        (tmp_path / "h1" / "relay-token").read_text(encoding="ascii"),
+    ).wait_connected()
+    try:
+        # The VM is new to the service, which enables it at its first request.
+        first = again.until(DB_0, lambda document: not document["Events"])
+        assert first["DocumentIncarnation"] < old["DocumentIncarnation"]
+        later = reboot(service, "db_0")
+        (shown,) = again.until(DB_0, lambda document: document["Events"])["Events"]
+        assert shown["EventId"] == later
+        assert shown["EventId"] != old["Events"][0]["EventId"]
+        assert again.approve(DB_0, later) == 200
+    finally:
+        again.kill()
 
 
 def test_a_relay_ends_in_order(relays: dict[str, Relaying]) -> None:

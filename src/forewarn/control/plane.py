@@ -118,8 +118,7 @@ class Plane:
         self._tag = ids.short("s")
         self._term = 0
         """Term of this service at the store; 0: it has not written yet."""
-        self._number = 0
-        """Number of the last key of this term."""
+        self._numbers = sequence.Numbers()
         self._spans = 0
         self._silent_from: Micros = 0
         """Since when views can be silent: the start, or the last clock step."""
@@ -378,7 +377,8 @@ class Plane:
                 driver=self._driver.kind,
                 memory=self._driver.memory,
                 ids=self._ids,
-                next_key=lambda: self._next_key(term),
+                next_key=lambda: self._numbers.key(term),
+                next_epoch=lambda: self._numbers.epoch(term),
                 span_id=self._span_id,
                 notice_left=self._notices.left,
                 not_before=self._not_before,
@@ -405,10 +405,6 @@ class Plane:
         self._checkpoint("committed")
         self._follow(effects, now)
         return taken
-
-    def _next_key(self, term: int) -> str:
-        self._number += 1
-        return sequence.key_of(term, self._number)
 
     def _span_id(self, now: Micros) -> str:
         self._spans += 1

@@ -31,7 +31,8 @@ class View:
     """The VM that it is for (6.2); empty: all VMs of the scope and zone."""
     state: ViewState = ViewState.DISABLED
     epoch: int = 0
-    """Raised each time it is enabled. Incarnations can be compared within an epoch only."""
+    """Another one since it was created, and each time it is enabled, always above all that
+    the store has had. Incarnations can be compared within an epoch only."""
     incarnation: int = 0
     digest: str = ""
     """Digest of the published document. It detects an upgrade that renders differently."""
@@ -52,6 +53,11 @@ class View:
     def key(self) -> str:
         """Return the key in a store."""
         return self.view_id
+
+    @property
+    def was_enabled(self) -> bool:
+        """Return whether Scheduled Events are enabled, or have been."""
+        return self.incarnation >= FIRST_INCARNATION
 
     @property
     def is_enabled(self) -> bool:
@@ -102,7 +108,8 @@ def is_mark(text: str) -> bool:
 def was_shown_in(event: Event, view: View) -> bool:
     """Return whether a mark says that the view has shown the event.
 
-    A view that was deleted and created again can have lower numbers than old marks.
+    In the store of an earlier version, a view that was deleted and created again can have
+    lower numbers than old marks.
     """
     now = view.epoch, view.incarnation
     return any(
@@ -154,14 +161,16 @@ def step_view(
     trigger: ViewInput,
     *,
     now: Micros,
+    epoch: int = 0,
     ready_at: Micros = 0,
     events_from: Micros = 0,
 ) -> View:
-    """Return the view after `given`.
+    """Return the view after `trigger`.
 
-    Enabling starts a new epoch at incarnation 1 with an empty digest. The caller renders
-    the document and raises the incarnation if it is not empty. `ready_at` and
-    `events_from` are the ends of the delays; values up to `now` mean no delay.
+    Enabling starts a new epoch, `epoch` unless the view has had a higher one, at
+    incarnation 1 with an empty digest. The caller renders the document and raises the
+    incarnation if it is not empty. `ready_at` and `events_from` are the ends of the
+    delays; values up to `now` mean no delay.
     """
     state = look_up(VIEW_STEPS, view.state, trigger)
     if trigger is ViewInput.SILENT:
@@ -171,7 +180,7 @@ def step_view(
     return replace(
         view,
         state=state,
-        epoch=view.epoch + 1,
+        epoch=max(view.epoch + 1, epoch),
         incarnation=FIRST_INCARNATION,
         digest="",
         last_seen=now,

@@ -3,8 +3,9 @@
 The service sends all VMs and views of the host (a *whole*), then each change, then lines
 that only say that nothing has changed. A relay that comes back with the digest of all that
 it knows gets one line instead of a whole, if that is still true. Lines can be lost, repeated,
-late or from another service. `VERDICTS` has what each of them does. No line makes a view older: its document
-is replaced only by a newer one (`protocol.published.rank`). Pure.
+late or from another service. `VERDICTS` has what each of them does. No line makes a view
+older: its document is replaced only by a newer one (`protocol.published.rank`). A service
+with an older document has lost its store, and is left. Pure.
 """
 
 import enum
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from forewarn.fleet.instance import InstanceFacts
+from forewarn.protocol import documents
 from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 
 
@@ -119,6 +121,7 @@ class Place(enum.Enum):
     OLD = "the relay knows all of it already"
     OTHER = "the line is from another process"
     BEHIND = "the line is from an earlier term"
+    LOST = "the line has an older document than the relay has served"
 
 
 class Verdict(enum.Enum):
@@ -137,6 +140,7 @@ VERDICTS: Mapping[tuple[Form, Place], Verdict] = {
     (Form.WHOLE, Place.OLD): Verdict.IGNORE,
     (Form.WHOLE, Place.OTHER): Verdict.REPLACE,
     (Form.WHOLE, Place.BEHIND): Verdict.LEAVE,
+    (Form.WHOLE, Place.LOST): Verdict.LEAVE,
     (Form.SAME, Place.FIRST): Verdict.LEAVE,
     (Form.SAME, Place.NEXT): Verdict.KEEP,
     (Form.SAME, Place.OLD): Verdict.IGNORE,
@@ -148,8 +152,10 @@ VERDICTS: Mapping[tuple[Form, Place], Verdict] = {
     (Form.CHANGES, Place.OLD): Verdict.IGNORE,
     (Form.CHANGES, Place.OTHER): Verdict.LEAVE,
     (Form.CHANGES, Place.BEHIND): Verdict.LEAVE,
+    (Form.CHANGES, Place.LOST): Verdict.LEAVE,
 }
-"""The effect of a line, by its form and its place. Only changes can have a gap."""
+"""The effect of a line, by its form and its place. Only changes can have a gap, and a line
+without a document has no older one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,24 +169,26 @@ class Step:
     """The changes for the endpoint."""
 
 
-def place_of(position: Position | None, line: Line) -> Place:
+def place_of(knowledge: Knowledge, line: Line) -> Place:
     """Return where a line is, compared with what is known."""
+    position = knowledge.position
     if position is None:
         return Place.FIRST
     if line.position.term < position.term:
         return Place.BEHIND
-    if line.position.start != position.start:
-        return Place.OTHER
-    if line.position.number < position.number:
+    is_other = line.position.start != position.start
+    if not is_other and line.position.number < position.number:
         return Place.OLD
-    if line.form is Form.CHANGES and line.since > position.number:
+    if not is_other and line.form is Form.CHANGES and line.since > position.number:
         return Place.GAP
-    return Place.NEXT
+    if any(_is_older(view, knowledge.views.get(view.view_id)) for view in line.views):
+        return Place.LOST
+    return Place.OTHER if is_other else Place.NEXT
 
 
 def take(knowledge: Knowledge, line: Line) -> Step:
     """Return what a line changes."""
-    place = place_of(knowledge.position, line)
+    place = place_of(knowledge, line)
     verdict = VERDICTS[line.form, place]
     if verdict is Verdict.REPLACE:
         after, change = _replaced(knowledge, line)
@@ -218,8 +226,7 @@ def is_stale(*, silent_for: float, stale_max: float | None) -> bool:
 
 
 def _replaced(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
-    known = old if old.host == line.host else Knowledge()
-    views = {view.view_id: _newest(known, view) for view in line.views}
+    views = {view.view_id: _newest(old, view) for view in line.views}
     guests = {known.guest.vm: known for known in line.guests}
     after = Knowledge(
         position=line.position,
@@ -266,7 +273,22 @@ def _merged(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
     )
 
 
+def _is_older(view: ViewSnapshot, held: ViewSnapshot | None) -> bool:
+    """Return whether the store of a view does not know what is held of it.
+
+    One store gives a place to one document only. So with another document, one of the two
+    is of a store that is gone.
+    """
+    if held is None or view.rank > held.rank:
+        return False
+    return view.rank < held.rank or (
+        view.events != held.events
+        and documents.digest(view.events) != documents.digest(held.events)
+    )
+
+
 def _newest(old: Knowledge, view: ViewSnapshot) -> ViewSnapshot:
+    """Return a view that is not older than the held one: the held one if both are equal."""
     held = old.views.get(view.view_id)
     return view if held is None or view.rank > held.rank else held
 

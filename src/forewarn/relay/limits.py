@@ -8,6 +8,10 @@ PAUSE_SECONDS_MAX = 5.0
 """Maximum of the random pause while the service is unreachable: so long, all relays together
 need to notice its return. 1,000 of them then try 400 times a second."""
 
+LOST_PAUSE_SECONDS_MAX = 30.0
+"""Maximum of the random pause after a service whose store has lost what was served. It
+stays so until an operator acts, and each attempt costs the service all VMs of the host."""
+
 SEEN_SECONDS = 30.0
 """Time between two reports of the last requests of VMs, or confirmations if there were
 none. The shortest useful `disable_after` of a service is minutes, and a relay that sends

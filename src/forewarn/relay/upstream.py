@@ -23,12 +23,14 @@ _UNAVAILABLE = 503
 _OK = 200
 
 
-def pause(failures: int, draw: float) -> float:
+def pause(failures: int, draw: float, *, has_lost: bool = False) -> float:
     """Return the seconds before the next attempt; `draw` is random, from 0 to 1.
 
     The pause is spread from 0 to a maximum that doubles, so that the relays of all hosts
-    do not come at the same time.
+    do not come at the same time. It is long if the service has lost its store.
     """
+    if has_lost:
+        return draw * limits.LOST_PAUSE_SECONDS_MAX
     # More than the limit after four failures.
     pause_max = limits.FIRST_PAUSE_SECONDS * 2 ** min(failures, 4)
     return draw * min(pause_max, limits.PAUSE_SECONDS_MAX)
@@ -42,6 +44,10 @@ class FollowsError(UnreachableError):
         who = f"follows {leader}" if leader else "follows, and no replica leads now"
         super().__init__(f"{url.base} {who}")
         self.leader = leader
+
+
+class LostError(UnreachableError):
+    """The store of a service has lost what this relay has served."""
 
 
 class Upstream:
@@ -106,19 +112,20 @@ class Upstream:
     async def run(self) -> None:
         """Keep the stream open, until the task is cancelled."""
         while True:
-            leader: str | None = None
+            leader, has_lost = None, False
             try:
                 await self._follow()
                 reason = "it ended the stream"
             except FollowsError as error:
                 reason, leader = error.message, error.leader
             except (ForewarnError, ValueError) as error:
+                has_lost = isinstance(error, LostError)
                 reason = getattr(error, "message", "") or f"invalid line: {error}"
             self._note_lost(reason)
             # A doubt has turned already.
             if self._connection is not None:
                 self._turn(leader)
-            await asyncio.sleep(pause(self._failures, self._draw()))
+            await asyncio.sleep(pause(self._failures, self._draw(), has_lost=has_lost))
             self._failures += 1
 
     async def _follow(self) -> None:
@@ -212,8 +219,9 @@ def refused(url: Url, status: int) -> UnreachableError:
 
 
 def _left(url: Url, step: Step) -> UnreachableError:
-    if step.place is Place.BEHIND:
-        return UnreachableError(
+    if step.place in {Place.BEHIND, Place.LOST}:
+        kind = LostError if step.place is Place.LOST else UnreachableError
+        return kind(
             f"{url.base} is behind what this relay has served already. If its store was "
             "restored from a backup, stop this relay, delete its state file, and start it"
         )

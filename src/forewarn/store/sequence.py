@@ -22,6 +22,10 @@ SEQUENCE_DIGITS = 12
 LEGACY_TERM = 0
 """The term of records from versions without terms, with an old ID after it."""
 
+EPOCHS_OF_TERM = 2**32
+"""Maximum epochs of one term: enough for a thousand a second for 49 days, and a store with
+a million terms stays below 2**53, up to which every reader of JSON has exact integers."""
+
 _KEY = re.compile(rf"(\d{{{TERM_DIGITS}}})\.(?:\d{{{SEQUENCE_DIGITS}}}|(\d{{17}}\..+))")
 
 
@@ -42,6 +46,29 @@ def term_of(key: str) -> int | None:
     if matched is None or (matched[2] is not None) != (int(matched[1]) == LEGACY_TERM):
         return None
     return int(matched[1])
+
+
+class Numbers:
+    """The numbers that one service gives out; none of them is given twice."""
+
+    def __init__(self) -> None:
+        """Begin at 1, in a new term."""
+        self._keys = 0
+        self._epochs = 0
+
+    def key(self, term: int) -> str:
+        """Return the key of the next decision in the term of the service."""
+        self._keys += 1
+        return key_of(term, self._keys)
+
+    def epoch(self, term: int) -> int:
+        """Return an epoch above every one that the store has had, of any view.
+
+        Views that are deleted leave nothing behind, but those who have seen one remember
+        it: a view with the same ID must begin above it.
+        """
+        self._epochs += 1
+        return term * EPOCHS_OF_TERM + self._epochs
 
 
 def raise_term(tx: Transaction) -> int:

@@ -93,6 +93,7 @@ def work_in(tx: HandTransaction, who: Who) -> Work:
         memory="simulated",
         ids=IDS,
         next_key=lambda: key_of(9, next(LINES)),
+        next_epoch=lambda: next(LINES),
         span_id=lambda now: f"{now:017d}.{next(LINES):09d}",
     )
 

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.publishing import snapshot_of
 from forewarn.instants import MINUTE
+from forewarn.protocol.published import ViewSnapshot
+from forewarn.protocol.views import View
 from tests.spec.support import (
     approve_all,
     fleet,
@@ -16,7 +19,7 @@ from tests.spec.support import (
     reboot,
     seen,
 )
-from tests.support.worlds import World
+from tests.support.worlds import LastingStore, World
 
 SET = {"tenant": "shop", "kind": "scale-set"}
 GPU = {**SET, "gpu": True}
@@ -47,6 +50,13 @@ def text(
             "other_0": {"host": "h0", "scope": "other"},
         },
     )
+
+
+def snapshot(world: World, view_id: str) -> ViewSnapshot:
+    """Return a view as endpoints get it."""
+    view = world.read(lambda reader: reader.get(View, view_id))
+    assert view is not None
+    return snapshot_of(view, ())
 
 
 def busy_world(**said: Any) -> World:
@@ -115,6 +125,27 @@ def test_disabled_views_stay_disabled() -> None:
     world.apply_fleet(text(zones=("1", "2", "2")))
     reboot(world, "web_0")
     assert seen(world, "web_0")[0][0] == "Started"
+
+
+@pytest.mark.clause("2.10")
+@pytest.mark.parametrize("listening", [(), ("web_0",)])
+def test_view_that_is_created_again_begins_above_its_old_one(
+    listening: tuple[str, ...],
+) -> None:
+    """A relay that was away has seen the old one, and takes only what is newer."""
+    here, elsewhere = text(zones=("1", "2", "2")), text(zones=("2", "2", "2"))
+    lasting = LastingStore()
+    world = make_world(here, store=lambda: lasting, listening=listening)
+    reboot(world, "web_0")
+    for restarts in (False, True):
+        old = snapshot(world, "web@1")
+        world.apply_fleet(elsewhere)
+        assert world.read(lambda reader: reader.get(View, "web@1")) is None
+        if restarts:
+            world.restart()
+        world.apply_fleet(here)
+        assert snapshot(world, "web@1").rank > old.rank
+        assert snapshot(world, "web@1").enabled == bool(listening)
 
 
 @pytest.mark.clause("3.2", "3.4", "6.2")

@@ -22,6 +22,7 @@ from forewarn.relay.knowledge import (
     position_of,
     take,
 )
+from tests.unit.metadata.support import EVENT
 
 AT = Position(term=3, number=7, start="abc")
 
@@ -83,17 +84,69 @@ HELD = Knowledge(
     ],
 )
 def test_a_line_has_one_place(line: Line, place: Place) -> None:
-    assert place_of(AT, line) is place
-    assert place_of(None, line) is Place.FIRST
+    assert place_of(HELD, line) is place
+    assert place_of(Knowledge(), line) is Place.FIRST
+
+
+@pytest.mark.parametrize("form", [Form.WHOLE, Form.CHANGES])
+@pytest.mark.parametrize("start", ["abc", "xyz"])
+@pytest.mark.parametrize(
+    ("one", "is_lost"),
+    [
+        (view("web", 4), True),
+        (view("web", 9, epoch=0), True),
+        # The same number for another content: the store has begun again before it.
+        (replace(view("web", 5), events=(EVENT,)), True),
+        (replace(view("web", 5), ready_at=1), True),
+        (view("web", 5), False),
+        (view("web", 6), False),
+        (replace(view("web", 5), enabled=False), False),
+        # The scope was removed and added again: its view begins above the old one.
+        (replace(view("web", 0, epoch=2), enabled=False), False),
+        (view("web", 1, epoch=2), False),
+        # It is news of another view.
+        (view("new", 1), False),
+    ],
+)
+def test_a_service_with_an_older_document_has_lost_its_store(
+    one: ViewSnapshot, is_lost: bool, start: str, form: Form
+) -> None:
+    line = Line(
+        position=replace(AT, number=8, start=start),
+        since=7,
+        is_whole=form is Form.WHOLE,
+        host="h1",
+        views=(view("db", 2), one),
+        guests=tuple(HELD.guests.values()),
+    )
+    step = take(HELD, line)
+    assert (step.place is Place.LOST) is is_lost
+    if is_lost:
+        assert step.verdict is Verdict.LEAVE
+        assert step.knowledge is HELD
+        assert not step.change
+    elif step.verdict is not Verdict.LEAVE:
+        # What a relay takes, it serves: it never confirms anything else.
+        assert step.knowledge.views[one.view_id] == one
+
+
+def test_events_that_documents_show_alike_are_no_loss() -> None:
+    held = replace(HELD, views={"web": replace(view("web", 5), events=(EVENT,))})
+    again = replace(view("web", 5), events=(replace(EVENT, operation="other"),))
+    line = Line(position=AT, is_whole=True, host="h1", views=(again,))
+    step = take(held, line)
+    assert step.verdict is Verdict.REPLACE
+    assert step.knowledge.views == held.views
 
 
 def test_every_line_has_a_verdict() -> None:
     wanted = {(form, place) for form in Form for place in Place}
-    # Other lines continue nothing, so nothing is missing before them.
-    others = {(Form.WHOLE, Place.GAP), (Form.SAME, Place.GAP)}
+    # Other lines continue nothing, so nothing is missing before them; and one that says
+    # that all is the same has no document.
+    others = {(Form.WHOLE, Place.GAP), (Form.SAME, Place.GAP), (Form.SAME, Place.LOST)}
     assert VERDICTS.keys() == wanted - others
     for (_, place), verdict in VERDICTS.items():
-        if place is Place.BEHIND:
+        if place in {Place.BEHIND, Place.LOST}:
             assert verdict is Verdict.LEAVE
 
 
@@ -142,33 +195,18 @@ def test_a_change_replaces_only_what_it_names() -> None:
     )
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_no_line_makes_a_document_older(is_whole: bool) -> None:
-    late = Line(
-        position=replace(AT, number=8),
-        since=7,
-        is_whole=is_whole,
-        host="h1" if is_whole else "",
-        views=(view("web", 4), view("db", 2)),
-        guests=tuple(HELD.guests.values()),
-    )
-    step = take(HELD, late)
-    assert step.knowledge.views == HELD.views
-    assert step.change == Publication()
-
-
 def test_a_whole_of_another_host_replaces_everything() -> None:
     # A token for another host was installed: nothing of the first one is left.
     line = Line(
         position=replace(AT, number=1, start="xyz"),
         is_whole=True,
         host="h2",
-        views=(view("web", 4),),
+        views=(view("web", 6),),
         guests=(known("web_9", address="192.0.2.9"),),
     )
     step = take(HELD, line)
     assert step.verdict is Verdict.REPLACE
-    assert step.knowledge.views == {"web": view("web", 4)}
+    assert step.knowledge.views == {"web": view("web", 6)}
     assert set(step.change.guests_gone) == {"web_0", "db_0"}
 
 

@@ -245,6 +245,13 @@ def test_leader_is_read_only_from_the_answer_of_a_replica(
         ("]\n", "invalid line"),
         (change(9, number=9).replace('"since": 7', '"since": 8'), "lines between"),
         (WHOLE.replace("3.7.abc", "2.9.xyz"), "is behind"),
+        # It has a later term and an earlier document: its store was restored.
+        (
+            WHOLE.replace("3.7.abc", "4.1.xyz").replace(
+                '"incarnation":5', '"incarnation":4'
+            ),
+            "is behind",
+        ),
     ],
 )
 def test_a_line_that_does_not_fit_ends_the_stream(
@@ -469,3 +476,5 @@ def test_pauses_are_spread_and_bounded() -> None:
     assert upstream.pause(0, 1.0) == limits.FIRST_PAUSE_SECONDS
     assert upstream.pause(0, 0.5) == limits.FIRST_PAUSE_SECONDS / 2
     assert [upstream.pause(n, 1.0) for n in (1, 2, 3, 99)] == [2.0, 4.0, 5.0, 5.0]
+    # Such a service stays as it is until an operator acts.
+    assert upstream.pause(0, 0.5, has_lost=True) == limits.LOST_PAUSE_SECONDS_MAX / 2

@@ -132,7 +132,7 @@ STEPS = st.lists(
     st.tuples(
         st.sampled_from(
             (
-                *("raise", "raise", "enable", "disable", "reserve", "arrive"),
+                *("raise", "raise", "enable", "disable", "again", "reserve", "arrive"),
                 *("send", "alive", "take", "take", "take", "lose", "repeat", "late"),
                 *("restart-service", "restart-relay"),
             )
@@ -154,6 +154,9 @@ def change(service: Service, step: str, vm: str) -> None:
             held = replace(held, enabled=True, epoch=held.epoch + 1, incarnation=1)
         case "disable":
             held = replace(held, enabled=False)
+        case "again":
+            # The scope was removed, and added again.
+            held = replace(held, enabled=False, epoch=held.epoch + 1, incarnation=0)
         case "reserve":
             at |= set(HOSTS)
         case "arrive" if len(at) == 2:

@@ -1,8 +1,8 @@
 """Assign each VM to its view, and update the assignment when the fleet changes.
 
 `fleet.views` computes the view of a VM; this module updates the rows. A view inherits
-from the earlier views of its VMs: whether Scheduled Events are enabled, the epoch, and an
-incarnation. The incarnation is such that no client sees a lower number, or another
+from the earlier views of its VMs: whether Scheduled Events are enabled, and an
+incarnation. Its epoch is above every earlier one, also of a deleted view with its ID. The incarnation is such that no client sees a lower number, or another
 content with the same number (clause 2.10). A VM remembers the views that it has left, so
 that it can still approve the events that it saw there (3.2).
 """
@@ -59,7 +59,7 @@ def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
     left = vm.left_views
     if old is not None:
         _inherit(work, view, old)
-        if old.epoch:
+        if old.was_enabled:
             left = with_marks(left, [old])[-LEFT_VIEWS_MAX:]
     return work.save_vm(vm, replace(vm, view=view.view_id, left_views=left))
 
@@ -67,13 +67,10 @@ def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
 def _inherit(work: Work, view: View, old: View) -> None:
     """Prepare a view for a VM that comes from another view.
 
-    If the old view was enabled, the new one is enabled (7.2). Its epoch and incarnation are
-    raised so that the VM never sees a lower incarnation, or the same incarnation with
-    different content (2.10).
+    If the old view was enabled, the new one is enabled (7.2). Its incarnation is raised
+    so that the VM never sees a lower one, or the same one with different content (2.10).
     """
     if not old.is_enabled:
-        if not view.is_enabled and old.epoch > view.epoch:
-            work.publish_view(work.tx.replace(view, replace(view, epoch=old.epoch)))
         return
     if not view.is_enabled:
         for each in list(every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)):
@@ -106,7 +103,7 @@ def _new_view(work: Work, wanted: View) -> View:
         other.is_enabled
         for other in every(work.tx, kinds.VIEWS_OF_ENABLING, wanted.enabling)
     )
-    view = work.tx.add(wanted)
+    view = work.tx.add(replace(wanted, epoch=work.next_epoch()))
     if are_enabled:
         return enable_view(work, view)
     work.publish_view(view)
@@ -123,14 +120,14 @@ def enable_view(work: Work, view: View, *, like: View | None = None) -> View:
         view,
         ViewInput.ASKED,
         now=work.now,
+        epoch=work.next_epoch(),
         ready_at=like.ready_at if like else work.now + work.policy.first_answer_delay,
         events_from=(
             like.events_from if like else work.now + work.policy.first_events_delay
         ),
     )
     if like is not None:
-        epoch = max(stepped.epoch, like.epoch)
-        stepped = replace(stepped, epoch=epoch, last_seen=like.last_seen)
+        stepped = replace(stepped, last_seen=like.last_seen)
     enabled = work.tx.replace(view, replace(stepped, digest=documents.digest(())))
     work.publish_view(enabled)
     return work.render(enabled)

@@ -155,7 +155,7 @@ def _has_gone(event: Event, view: View) -> bool:
     It is unknown whether the VM was in the view at that time. An approval of a removed
     event has no effect.
     """
-    if not view.epoch or not has_mark(event, view):
+    if not view.was_enabled or not has_mark(event, view):
         return False
     return event.status is EventStatus.REMOVED or (
         view.shows_events and not sees(view, event)

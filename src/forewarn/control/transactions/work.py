@@ -71,6 +71,7 @@ class Work:
         memory: str,
         ids: RandomIds,
         next_key: Callable[[], str],
+        next_epoch: Callable[[], int],
         span_id: Callable[[Micros], str],
         notice_left: Callable[[Operation], Micros] = lambda _operation: 0,
         not_before: Callable[[str, Micros], Micros] = whole_second,
@@ -86,6 +87,7 @@ class Work:
         self.abilities = abilities
         self.driver, self.memory = driver, memory
         self.ids, self.next_key, self.span_id = ids, next_key, span_id
+        self.next_epoch = next_epoch
         self.notice_left, self.not_before = notice_left, not_before
         self.called: Callable[[str], str] = str
         """Converts the ID of an operation or request to the ID that the caller knows."""
@@ -285,11 +287,7 @@ class Work:
     def publish_view(
         self, view: views.View, events: tuple[Event, ...] | None = None
     ) -> None:
-        """Publish the view with its events.
-
-        If it was deleted and created again in the same transaction, both are published:
-        its numbers start again, so the endpoint must forget the old view.
-        """
+        """Publish the view with its events, also if the transaction deleted it before."""
         if events is None:
             events = events_for(self.tx, view)
         self._snapshots[view.view_id] = snapshot_of(view, events)
