@@ -2,6 +2,7 @@
 """Print the nodes and VMs of a Proxmox cluster as an inventory of forewarn.
 
 VMs that are off are listed too: forewarn can have stopped them for work on their node.
+Nodes that are offline, and their VMs, stay as forewarn knows them.
 The address of a VM is that of its cloud-init drive (`ipconfig0`). A VM without one has no
 address. Settings: /etc/forewarn/proxmox.json, with `url` (https://pve1:8006) and `token`
 (USER@REALM!ID=SECRET) with the role PVEAuditor, and `ca_file` for the cluster's authority.
@@ -40,6 +41,11 @@ def address(vm: dict[str, Any]) -> str | None:
 
 
 resources = get("cluster/resources")
+offline = [
+    each["node"]
+    for each in resources
+    if each["type"] == "node" and each["status"] == "offline"
+]
 hosts = [
     {
         "name": each["node"],
@@ -47,7 +53,7 @@ hosts = [
         "memory": each.get("maxmem") and each["maxmem"] // MIB,
     }
     for each in resources
-    if each["type"] == "node"
+    if each["type"] == "node" and each["node"] not in offline
 ]
 vms = [
     {
@@ -58,6 +64,8 @@ vms = [
         "address": address(each),
     }
     for each in resources
-    if each["type"] == "qemu" and not each.get("template")
+    if each["type"] == "qemu"
+    and each["node"] not in offline
+    and not each.get("template")
 ]
-print(json.dumps({"hosts": hosts, "vms": vms}))
+print(json.dumps({"hosts": hosts, "vms": vms, "unknown_hosts": offline}))

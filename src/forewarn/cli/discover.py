@@ -42,6 +42,15 @@ def discover(call: Call) -> int:
             lines=error.message.splitlines(),
             hint=error.hint,
         ) from error
+    if wanted.unknown_hosts:
+        # A fleet file without them would remove them when it is applied.
+        raise CommandError(
+            Exit.FAILED,
+            "the inventory is not complete: some hosts could not be read",
+            lines=list(wanted.unknown_hosts),
+            hint="Try again when they answer, or leave them out. With [inventory], the "
+            "service keeps these hosts and merges the others.",
+        )
     text = fleet_file(wanted)
     if target:
         files.replace_text(target, text)

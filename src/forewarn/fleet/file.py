@@ -221,6 +221,9 @@ class FleetText:
     removals_max: Amount | None = None
     """Maximum hosts, and maximum VMs, that may be removed; None: it is a fleet file of an
     author, else the file of an inventory."""
+    unknown_hosts: tuple[str, ...] = ()
+    """Hosts that the inventory could not read, as texts for operators. If there are some,
+    the hosts that the file lacks are kept, with their VMs."""
 
     def digest(self) -> str:
         """Return a digest of the text and of this version.
@@ -237,6 +240,7 @@ class FleetText:
             read_fleet(self.text, name=self.name),
             may_be_empty=self.may_be_empty,
             removals_max=self.removals_max,
+            unknown_hosts=self.unknown_hosts,
         )
 
 
@@ -255,6 +259,8 @@ class WantedFleet:
     may_be_empty: bool = field(default=False, compare=False)
     """Whether an empty fleet is allowed."""
     removals_max: Amount | None = field(default=None, compare=False)
+    """As in `FleetText`."""
+    unknown_hosts: tuple[str, ...] = field(default=(), compare=False)
     """As in `FleetText`."""
 
     def count(self) -> dict[str, int]:

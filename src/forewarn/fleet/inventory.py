@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NoReturn, cast
 
@@ -19,6 +20,7 @@ from forewarn.fleet.export import export_tables
 from forewarn.fleet.file import DraftReader, WantedFleet, read_drafts
 from forewarn.problems import Problem, did_you_mean, listed, quoted
 from forewarn.settings.forms import what
+from forewarn.texts import readable
 
 LISTS: Mapping[str, Kind] = {
     "tenants": Kind.TENANT,
@@ -27,6 +29,9 @@ LISTS: Mapping[str, Kind] = {
     "vms": Kind.VM,
 }
 """The members of an inventory, and the objects in each."""
+
+UNKNOWN_HOSTS = "unknown_hosts"
+"""The member with texts about hosts that the program could not read."""
 
 NEEDED = ("hosts", "vms")
 """Members without which an inventory is refused: a program that has failed often prints
@@ -67,8 +72,21 @@ def read_inventory(text: str, *, name: str) -> WantedFleet:
 
     Raises InventoryError with all problems.
     """
-    reader = DraftReader(_tables(text, name), text="", file=name, places=_JsonPlaces)
-    return read_drafts(reader, refusal=InventoryError)
+    parsed = _object(text, name)
+    unknown_hosts = _unknown_hosts(parsed.pop(UNKNOWN_HOSTS, None), name)
+    reader = DraftReader(_tables(parsed, name), text="", file=name, places=_JsonPlaces)
+    wanted = read_drafts(reader, refusal=InventoryError)
+    return replace(wanted, unknown_hosts=unknown_hosts)
+
+
+def _unknown_hosts(value: object, name: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    texts = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(each, str) and each for each in texts):
+        message = "must be a list of texts, one for each host that was not read"
+        raise InventoryError([_problem(name, f".{UNKNOWN_HOSTS}", message)])
+    return tuple(readable(str(each)) for each in texts)
 
 
 def fleet_file(wanted: WantedFleet) -> str:
@@ -86,16 +104,16 @@ def fleet_file(wanted: WantedFleet) -> str:
     )
 
 
-def _tables(text: str, name: str) -> dict[str, object]:
+def _tables(parsed: Mapping[str, object], name: str) -> dict[str, object]:
     """Return the lists of an inventory as the tables of a fleet file."""
-    parsed = _object(text, name)
+    members = (*LISTS, UNKNOWN_HOSTS)
     problems = [
         Problem(
             file=name,
             line=0,
             key=quoted(key),
-            message=f"there is no such member; members are {listed(LISTS)}"
-            + did_you_mean(key, LISTS),
+            message=f"there is no such member; members are {listed(members)}"
+            + did_you_mean(key, members),
         )
         for key in parsed
         if key not in LISTS

@@ -184,6 +184,26 @@ def is_missing(record: Record) -> bool:
     return isinstance(record, Vm) and record.is_missing
 
 
+def unread(
+    hosts: Iterable[Host], vms: Iterable[Vm], wanted: WantedFleet
+) -> Mapping[Kind, Collection[str]]:
+    """Return the objects that an inventory knows nothing about, because of hosts it lacks.
+
+    A definition of a VM of such a host can be left on another host, where it does not run.
+    """
+    if not wanted.unknown_hosts:
+        return {Kind.HOST: (), Kind.VM: ()}
+    unread_hosts = {
+        host.name for host in hosts if host.found and host.name not in wanted.hosts
+    }
+    unread_vms = {
+        vm.name
+        for vm in vms
+        if not is_deleted(vm) and not unread_hosts.isdisjoint({vm.host, vm.moving_to})
+    }
+    return {Kind.HOST: unread_hosts, Kind.VM: unread_vms}
+
+
 def first_misses(vms: Iterable[Vm], wanted: WantedFleet) -> list[Vm]:
     """Return the VMs that an inventory lacks, would remove, and lacks for the first time.
 

@@ -3,7 +3,8 @@
 One run is at a time: a thread runs the program with a deadline, a process of its own reads
 the output, and the fleet file is applied as `fleet apply --inventory` does. So neither VMs
 nor control wait for another system. A run that fails changes nothing. Its reason is a
-problem of the service until a run succeeds.
+problem of the service until a run succeeds, and so are the hosts that the program could
+not read.
 
 If the service is killed: before the fleet file is applied, nothing has changed, and the
 next start runs the program again. The file is applied in one transaction, so it is applied
@@ -26,10 +27,11 @@ from forewarn.drivers.libvirt import commands
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import SECOND, format_instant
+from forewarn.problems import listed
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits, metric_definitions, planning_process
-from forewarn.service.inventory_process import Printed
+from forewarn.service.inventory_process import FoundFleet, Printed
 from forewarn.service.settings_model import Settings
 
 logger = logging.getLogger("forewarn.inventory")
@@ -107,10 +109,12 @@ class Inventory:
             self._words, seconds=self._settings.timeout / SECOND, clock=self._clock
         )
         try:
+            fleet = await asyncio.to_thread(run.fleet)
             text = FleetText(
                 name=f"the inventory of {run.name}",
-                text=await asyncio.to_thread(run.fleet_file),
+                text=fleet.text,
                 removals_max=self._settings.removals_max,
+                unknown_hosts=fleet.unknown_hosts,
             )
             plan = await merge(text, who=Who(actor=service_part("inventory")))
         except ForewarnError as error:
@@ -119,16 +123,23 @@ class Inventory:
             logger.exception("a run of the inventory has a bug")
             self._fail(at, InventoryRunError(f"a bug in forewarn: {error}"))
         else:
-            self._succeed(plan)
+            self._succeed(plan, text.unknown_hosts)
         finally:
             self._running = None
 
-    def _succeed(self, plan: MergePlan) -> None:
+    def _succeed(self, plan: MergePlan, unknown_hosts: tuple[str, ...]) -> None:
         self._outcomes["applied" if plan.changes else "unchanged"] += 1
         self._good_since = self._clock.monotonic()
-        if self._trouble:
+        before, self._trouble = self._trouble, ""
+        if unknown_hosts:
+            self._trouble = (
+                f"the inventory could not read {listed(unknown_hosts)}. Hosts that it "
+                "lacks, and their VMs, stay as they are."
+            )
+        if self._trouble and self._trouble != before:
+            logger.warning("%s", self._trouble)
+        elif before and not self._trouble:
             logger.info("the inventory is merged again")
-        self._trouble = ""
         if plan.changes:
             logger.info("the inventory has made %d changes", len(plan.changes))
 
@@ -160,7 +171,7 @@ def words_of(settings: Settings) -> tuple[str, ...]:
 
 
 class _Run:
-    """One run of the program; `fleet_file` blocks, and `end` may be called meanwhile."""
+    """One run of the program; `fleet` blocks, and `end` may be called meanwhile."""
 
     def __init__(
         self, command: tuple[str, ...], *, seconds: float, clock: Clock
@@ -177,8 +188,8 @@ class _Run:
         """Return the program, for messages."""
         return self._discovery.name
 
-    def fleet_file(self) -> str:
-        """Return the fleet file; raises a ForewarnError."""
+    def fleet(self) -> FoundFleet:
+        """Return the inventory as a fleet file; raises a ForewarnError."""
         printed = Printed(name=self.name, output=self._discovery.run())
         try:
             answer = self._reading.answer(pickle.dumps(printed))
@@ -196,7 +207,7 @@ class _Run:
                 f"(status {self._reading.status})",
                 hint="Check the free memory: the process takes about 10 KiB per VM.",
             )
-        assert isinstance(answer, str), answer
+        assert isinstance(answer, FoundFleet), answer
         return answer
 
     def end(self) -> None:

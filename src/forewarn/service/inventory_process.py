@@ -20,9 +20,18 @@ class Printed(NamedTuple):
     output: str
 
 
-def read(_store: Source, printed: Printed, _report: ReportProgress) -> str:
+class FoundFleet(NamedTuple):
+    """An inventory that was read."""
+
+    text: str
+    """The fleet file."""
+    unknown_hosts: tuple[str, ...]
+
+
+def read(_store: Source, printed: Printed, _report: ReportProgress) -> FoundFleet:
     """Return the fleet file of an inventory; raises InventoryError."""
-    return fleet_file(read_inventory(printed.output, name=printed.name))
+    wanted = read_inventory(printed.output, name=printed.name)
+    return FoundFleet(fleet_file(wanted), wanted.unknown_hosts)
 
 
 def main() -> None:

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers.libvirt import commands
+from forewarn.drivers.libvirt.worker.states import PAUSED_STATE
 from forewarn.fleet.file import read_fleet
 from tests.support.fake_libvirts import FakeLibvirts, fake_python
 from tests.unit.cli.conftest import Ended
 
 Run = Callable[..., Ended]
+
+BY_MIGRATION = 2
+"""VIR_DOMAIN_PAUSED_MIGRATION: the domain waits for the memory of its guest."""
 
 INVENTORY = {
     "hosts": [{"name": "h2"}, {"name": "h1", "rack": "r1"}],
@@ -190,7 +194,9 @@ def test_inventory_of_libvirt_is_refused_unless_it_is_complete(
     fault: str,
     told: str,
 ) -> None:
-    words = words_for(libvirts, tmp_path, "h1", "h1" if fault == "twice" else "h2")
+    words = words_for(
+        libvirts, tmp_path, "h1", "../hosts/h1" if fault == "twice" else "h2"
+    )
     if fault == "hang":
         libvirts.fault("h2", "hang")
         # On a busy machine, the program starts and ends slowly.
@@ -203,6 +209,17 @@ def test_inventory_of_libvirt_is_refused_unless_it_is_complete(
     ended = forewarn(*words)
     assert (ended.status, ended.out) == (1, "")
     assert told in ended.err
+
+
+def test_vm_in_a_live_migration_is_at_its_source(
+    libvirts: FakeLibvirts, tmp_path: Path, forewarn: Run
+) -> None:
+    libvirts.start("web_0", "h2")
+    libvirts.set("web_0", "h2", state=PAUSED_STATE, reason=BY_MIGRATION)
+    ended = forewarn(*words_for(libvirts, tmp_path, "h2", "h1"))
+    assert (ended.status, ended.err) == (0, "")
+    vms = read_fleet(ended.out, name="fleet.toml").vms
+    assert {name: vm.host for name, vm in vms.items()} == {"web_0": "h1", "web_1": "h2"}
 
 
 @pytest.mark.parametrize(

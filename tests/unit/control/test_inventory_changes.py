@@ -38,9 +38,10 @@ def apply(
     vms: Mapping[str, str] = VMS,
     hosts: Mapping[str, str] = HOSTS,
     limit: str = "2%",
+    unknown_hosts: tuple[str, ...] = (),
 ) -> list[str]:
     """Apply an inventory; return the lines of its plan."""
-    wanted = inventory(vms, hosts, limit)
+    wanted = replace(inventory(vms, hosts, limit), unknown_hosts=unknown_hosts)
     assert world.read(lambda reader: fleet_changes.preview(reader, wanted)) is not None
     merged = world.order(lambda work: fleet_changes.apply(work, wanted, digest=None))
     world.settle()
@@ -246,3 +247,19 @@ def test_vm_that_was_renamed_is_removed_at_once(world: World) -> None:
         wanted = inventory_with(name)
         merged = world.order(lambda work, it=wanted: fleet_changes.apply(work, it))
         assert list(merged.lines()) == lines
+
+
+def test_host_that_could_not_be_read_is_kept_with_its_vms(world: World) -> None:
+    hosts = {name: "r1" for name in HOSTS if name != "h7"}
+    # Its definition is left on another host, where it does not run.
+    seen = without("v7", "v8") | {"v7": "h6"}
+    away = ("qemu+ssh://root@h7/system: no route to host",)
+    lines = apply(world, seen, hosts, unknown_hosts=away)
+    assert missing("v8") in lines
+    assert [line for line in lines if "h7" in line] == [
+        f"host h7 is left as it is for now: the inventory could not read {away[0]}"
+    ]
+    assert "- vm v8" in apply(world, seen, hosts, unknown_hosts=away)
+    assert placed(world)["v7"] == "h7"
+    assert not world.stored_vm("v7").is_missing
+    assert apply(world, seen, hosts) == ["~ vm v7: host h7 → h6", "- host h7"]

@@ -152,6 +152,7 @@ PROXMOX = {
                     (102, "plain", "h1", "running", 0),
                     (103, "off", "h1", "stopped", 0),
                     (104, "golden", "h1", "stopped", 1),
+                    (105, "lost", "h2", "unknown", 0),
                 )
             ),
         ]
@@ -301,9 +302,10 @@ def test_netbox_gives_places_and_every_page(tmp_path: Path) -> None:
 
 def test_proxmox_gives_nodes_and_vms_that_are_on_or_off(tmp_path: Path) -> None:
     settings = {"url": "http://self", "token": "forewarn@pve!i=secret"}
-    assert fleet(run("proxmox.py", tmp_path, Proxmox, **settings)) == (
+    done = run("proxmox.py", tmp_path, Proxmox, **settings)
+    assert read_inventory(done.stdout, name="x").unknown_hosts == ("h2",)
+    assert fleet(done) == (
         '[[host]]\nname = "h1"\nvcpu = 64\nmemory = "512GiB"\n\n'
-        '[[host]]\nname = "h2"\n\n'
         '[[vm]]\nname = "dynamic"\nhost = "h1"\nvcpu = 4\nmemory = "16GiB"\n\n'
         '[[vm]]\nname = "off"\nhost = "h1"\nvcpu = 4\nmemory = "16GiB"\n'
         'address = "192.0.2.6"\n\n'

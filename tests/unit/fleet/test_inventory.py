@@ -167,3 +167,12 @@ def test_the_page_lists_every_member() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) >= set(LISTS)
     [example] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert len(read_inventory(example, name="page").vms) == 2
+
+
+def test_hosts_that_were_not_read_are_named() -> None:
+    wanted = read_inventory(printed(unknown_hosts=["h7: no\x1b route"]), name="/bin/x")
+    assert len(wanted.unknown_hosts) == 1
+    assert "\x1b" not in wanted.unknown_hosts[0]
+    for wrong in ("h7", [7], [""], {}):
+        message = refused(printed(unknown_hosts=wrong))
+        assert message.startswith("/bin/x: .unknown_hosts: must be a list of texts")

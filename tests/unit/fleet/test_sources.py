@@ -13,9 +13,11 @@ from forewarn.fleet.model import VmState
 from forewarn.fleet.sources import (
     Authority,
     Kept,
+    first_misses,
     fixing_source,
     kept_with,
     removals_of,
+    unread,
 )
 from tests.unit.fleet.test_export import WRITTEN
 from tests.unit.fleet.test_merge import World
@@ -174,6 +176,41 @@ def test_kept_vms_keep_their_host_and_scope(fleet: TwoSources) -> None:
     assert set(fleet.records[Kind.HOST]) == {"h1", "h2"}
     assert set(fleet.records[Kind.SCOPE]) == {"web_1"}
     assert Kept().of(Kind.VM) == ()
+
+
+def test_vm_that_an_inventory_lacks_is_missing_first_and_back_when_it_has_it(
+    fleet: TwoSources,
+) -> None:
+    fleet.apply(BY_HAND)
+    fleet.change_vm("web_1", is_missing=True)
+    wanted = read_fleet('[[host]]\nname = "h1"\n', name="x")
+    vms = fleet.records[Kind.VM].values()
+    assert [vm.name for vm in first_misses(vms, wanted)] == ["web_0"]
+    assert first_misses((), wanted) == []
+    assert fleet.find(FOUND) == []
+    assert not fleet.vm("web_1").is_missing
+    miss = Change(
+        kind=Kind.VM, action=Action.MISS, name="a", before=None, after=fleet.vm("web_0")
+    )
+    assert [*miss.lines()] == [
+        "vm a is not in the inventory; the next run without it removes it"
+    ]
+
+
+def test_vm_whose_address_another_vm_has_is_gone(fleet: TwoSources) -> None:
+    fleet.find(FOUND.replace("vcpu = 4", 'vcpu = 4\nlisten = "127.0.0.1:81"'))
+    renamed = read_fleet(FOUND.replace('"web_0"', '"new"'), name="x")
+    assert first_misses(fleet.records[Kind.VM].values(), renamed) == []
+
+
+def test_hosts_that_an_inventory_lacks_are_unread_if_some_could_not_be_read(
+    fleet: TwoSources,
+) -> None:
+    hosts, vms = fleet.records[Kind.HOST].values(), fleet.records[Kind.VM].values()
+    wanted = read_fleet('[[host]]\nname = "h1"\n', name="x")
+    assert unread(hosts, vms, wanted) == {Kind.HOST: (), Kind.VM: ()}
+    wanted = replace(wanted, unknown_hosts=("h9",))
+    assert unread(hosts, vms, wanted) == {Kind.HOST: {"h2"}, Kind.VM: {"web_1"}}
 
 
 def test_a_plan_says_why_an_object_is_left_as_it_is(fleet: TwoSources) -> None:

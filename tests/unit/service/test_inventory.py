@@ -214,3 +214,21 @@ async def test_service_without_an_inventory_runs_nothing() -> None:
         0.0,
     ]
     await inventory.end()
+
+
+@in_loop
+async def test_hosts_that_were_not_read_are_a_trouble_of_a_good_run() -> None:
+    merged = Merged()
+    inventory = inventory_of(
+        ["/bin/echo", '{"hosts": [], "vms": [], "unknown_hosts": ["h7: no route"]}']
+    )
+    inventory.begin(merged.merge)
+    await until(inventory, "unchanged")
+    [trouble] = inventory.troubles()
+    assert trouble == (
+        "the inventory could not read h7: no route. Hosts that it lacks, and their VMs, "
+        "stay as they are."
+    )
+    assert merged.texts[0].unknown_hosts == ("h7: no route",)
+    assert merged.texts[0].read().unknown_hosts == ("h7: no route",)
+    await inventory.end()

@@ -7,6 +7,9 @@ each time:
   note, and the next run tries again.
 * A VM is removed only by the second run in a row that lacks it. The first one stores that
   it is missing, and says so.
+* If the program could not read all hosts, the hosts that the inventory lacks are kept with
+  their VMs. Which of them could not be read does not matter: nothing is known of a host
+  that is in no list, and the program may know it by another name.
 * A run that would remove more hosts or VMs than it may is refused as a whole: a source that
   lost a part of its data is more likely than the loss of many hosts. Only what came from an
   inventory counts, and VMs that were deleted by requests do not.
@@ -22,6 +25,7 @@ from forewarn.fleet.errors import Kind
 from forewarn.fleet.file import WantedFleet
 from forewarn.fleet.merge import Action, Change, MergePlan
 from forewarn.fleet.model import Host, Vm
+from forewarn.problems import listed
 from forewarn.protocol.errors import RefusedError
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
@@ -36,10 +40,16 @@ def plan(reader: Reader, wanted: WantedFleet, removals_max: Amount) -> MergePlan
     hosts = tuple(every(reader, kinds.ALL_HOSTS))
     vms = tuple(every(reader, kinds.ALL_VMS))
     by_name = {vm.name: vm for vm in vms}
-    missed = sources.first_misses(vms, wanted)
+    unread = sources.unread(hosts, vms, wanted)
+    unread_vms = set(unread.get(Kind.VM, ()))
+    missed = [
+        vm for vm in sources.first_misses(vms, wanted) if vm.name not in unread_vms
+    ]
     later = {(Kind.VM, vm.name): _missed(vm) for vm in missed}
     while True:
         names: defaultdict[Kind, set[str]] = defaultdict(set)
+        for kind, kept in unread.items():
+            names[kind].update(kept)
         for kind, name in later:
             names[kind].add(name)
         planned = merge.plan(
@@ -66,7 +76,19 @@ def plan(reader: Reader, wanted: WantedFleet, removals_max: Amount) -> MergePlan
     # Each VM counts in the run that misses it and in the one that removes it.
     for lost in (missed, removed):
         _check_removals(lost, hosts, vms, removals_max)
-    return MergePlan(changes=(*planned.changes, *later.values()))
+    notes = (_unread(host, wanted) for host in hosts if host.name in unread[Kind.HOST])
+    return MergePlan(changes=(*planned.changes, *later.values(), *notes))
+
+
+def _unread(host: Host, wanted: WantedFleet) -> Change:
+    return Change(
+        kind=Kind.HOST,
+        action=Action.NOTE,
+        name=host.name,
+        before=host,
+        after=host,
+        reason=f"the inventory could not read {listed(wanted.unknown_hosts)}",
+    )
 
 
 def _missed(vm: Vm) -> Change:

@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.drivers.libvirt.worker.hosts import NO_DOMAIN
 from forewarn.drivers.libvirt.worker.inventory import discover
+from forewarn.drivers.libvirt.worker.orders import UnreachableError
 from tests.support.fake_libvirts import FakeLibvirts
 
 WAIT_SECONDS = 30.0
@@ -19,7 +20,7 @@ class Interleaved:
     """The library, whose first connection to `late` waits until `early` was read."""
 
     def __init__(
-        self, fake: FakeLibvirts, *, early: str, late: str, then: Callable[[], None]
+        self, fake: FakeLibvirts, *, early: str, late: str, then: Callable[[], object]
     ) -> None:
         self.libvirtError = fake.api.libvirtError
         self._fake = fake
@@ -101,3 +102,30 @@ def test_domain_that_leaves_while_its_host_is_read_is_no_failure(
 
     monkeypatch.setattr(fake.virDomain, "isActive", leaves)
     assert places(fake, libvirts) == {"web_1": "h2"}
+
+
+def test_host_that_is_away_does_not_stop_the_inventory_of_the_others(
+    libvirts: FakeLibvirts,
+) -> None:
+    libvirts.fault("h2", "down")
+    away = libvirts.uri.replace("{host}", "h2")
+    inventory = discover(
+        libvirts.api, [libvirts.uri.replace("{host}", "h1"), away], seconds=60.0
+    )
+    assert [each["name"] for each in inventory["hosts"]] == ["h1"]
+    assert [each["name"] for each in inventory["vms"]] == ["web_0"]
+    [reason] = inventory["unknown_hosts"]
+    assert reason == f"{away}: unable to connect to h2"
+    libvirts.fault("h1", "down")
+    with pytest.raises(UnreachableError, match="unable to connect to h1"):
+        places(libvirts.api, libvirts)
+
+
+def test_host_that_leaves_while_the_others_are_read_is_not_known(
+    libvirts: FakeLibvirts,
+) -> None:
+    libvirts.start("web_1", "h2")
+    api = Interleaved(
+        libvirts, early="h2", late="h1", then=lambda: libvirts.fault("h2", "down")
+    )
+    assert places(api, libvirts) == {"web_0": "h1"}

@@ -44,56 +44,77 @@ class HostInventory:
 
 
 def discover(api: Any, uris: list[str], *, seconds: float) -> dict[str, Any]:
-    """Return the inventory; raises UnreachableError if a host does not tell all.
+    """Return the inventory; raises UnreachableError if no host answers.
 
-    A part of it would look as if the other hosts and VMs were gone. The hosts are read one
-    after the other, and a VM can move meanwhile to a host that was read before. Therefore
-    they are asked again which VMs they have, and read again until each VM is found.
+    The hosts that do not answer are in `unknown_hosts`, with the reasons. The hosts are
+    read one after the other, and a VM can move meanwhile to a host that was read before.
+    Therefore they are asked again which VMs they have, and read again until each VM is
+    found.
     """
     # A libvirt that hangs is waited for in its thread, which ends with the process.
     pool = ThreadPoolExecutor(HOSTS_AT_ONCE)
     until = time.monotonic() + seconds
     answer = _Asking(api, seconds * ANSWER_SHARE)
-    inventories = list(pool.map(answer.inventory, uris))
-    for _ in range(PASSES_MAX):
-        again = unsettled(inventories, list(pool.map(answer.presences, uris)))
-        if not again or time.monotonic() > until:
+    inventories: dict[str, HostInventory] = {}
+    unknown: dict[str, str] = {}
+    again = uris
+    for _ in range(1 + PASSES_MAX):
+        for uri, inventory in zip(again, pool.map(answer.inventory, again)):
+            _sort(uri, inventory, inventories, unknown)
+        if time.monotonic() > until:
             break
-        places = sorted(again)
-        for place, inventory in zip(
-            places, pool.map(answer.inventory, [uris[place] for place in places])
-        ):
-            inventories[place] = inventory
-    return merged(uris, inventories)
+        known = list(inventories)
+        presences: dict[str, dict[str, str]] = {}
+        for uri, answered in zip(known, pool.map(answer.presences, known)):
+            _sort(uri, answered, presences, unknown)
+        for uri in unknown:
+            inventories.pop(uri, None)
+        again = unsettled(inventories, presences)
+        if not again:
+            break
+    if not inventories:
+        raise UnreachableError("; ".join(unknown.values()))
+    result = merged(inventories)
+    return {**result, "unknown_hosts": list(unknown.values())} if unknown else result
+
+
+def _sort(
+    uri: str, answer: T | UnreachableError, known: dict[str, T], unknown: dict[str, str]
+) -> None:
+    """Put the answer of a host where it belongs."""
+    if isinstance(answer, UnreachableError):
+        unknown[uri] = str(answer)
+    else:
+        known[uri] = answer
 
 
 def unsettled(
-    inventories: list[HostInventory], presences: list[dict[str, str]]
-) -> set[int]:
-    """Return the places of the hosts to read again.
+    inventories: dict[str, HostInventory], presences: dict[str, dict[str, str]]
+) -> list[str]:
+    """Return the URIs of the hosts to read again.
 
     `presences` are what the hosts said after all of them had been read. A host is read
     again if it has a VM that nothing had, or if two have read the same VM as running.
     """
-    known = {vm for each in inventories for vm in each.presences}
+    known = {vm for each in inventories.values() for vm in each.presences}
     running = Counter(
         vm
-        for each in inventories
+        for each in inventories.values()
         for vm, presence in each.presences.items()
         if presence == HERE
     )
-    again: set[int] = set()
-    for place, (inventory, now) in enumerate(zip(inventories, presences)):
+    again: list[str] = []
+    for uri, inventory in inventories.items():
         is_new = any(
             vm not in running if presence == HERE else vm not in known
-            for vm, presence in now.items()
+            for vm, presence in presences.get(uri, {}).items()
         )
         is_double = any(
             presence == HERE and running[vm] > 1
             for vm, presence in inventory.presences.items()
         )
         if is_new or is_double:
-            again.add(place)
+            again.append(uri)
     return again
 
 
@@ -104,15 +125,15 @@ class _Asking:
         self._api = api
         self._seconds = seconds
 
-    def inventory(self, uri: str) -> HostInventory:
-        """Return the inventory of a host; raises UnreachableError."""
+    def inventory(self, uri: str) -> HostInventory | UnreachableError:
+        """Return the inventory of a host."""
         return self._answer(uri, _host)
 
-    def presences(self, uri: str) -> dict[str, str]:
-        """Return how each domain of a host has its VM; raises UnreachableError."""
+    def presences(self, uri: str) -> dict[str, str] | UnreachableError:
+        """Return how each domain of a host has its VM."""
         return self._answer(uri, _presences)
 
-    def _answer(self, uri: str, ask: Callable[[Any, Any], T]) -> T:
+    def _answer(self, uri: str, ask: Callable[[Any, Any], T]) -> T | UnreachableError:
         def work() -> T:
             conn = self._api.open(uri)
             try:
@@ -123,19 +144,17 @@ class _Asking:
         try:
             return within(self._seconds, work, name=uri)
         except TimeoutError:
-            raise UnreachableError(
-                f"{uri} did not answer within {self._seconds:g} s"
-            ) from None
+            return UnreachableError(f"{uri} did not answer within {self._seconds:g} s")
         except self._api.libvirtError as error:
-            raise UnreachableError(f"{uri}: {error}") from None
+            return UnreachableError(f"{uri}: {error}")
 
 
-def merged(uris: list[str], inventories: list[HostInventory]) -> dict[str, Any]:
+def merged(inventories: dict[str, HostInventory]) -> dict[str, Any]:
     """Return the inventory of all hosts, sorted by name; raises UnreachableError."""
     hosts: dict[str, dict[str, Any]] = {}
     vms: dict[str, dict[str, Any]] = {}
     ranks: dict[str, int] = {}
-    for uri, inventory in zip(uris, inventories):
+    for uri, inventory in inventories.items():
         host = inventory.host
         if host["name"] in hosts:
             raise UnreachableError(
