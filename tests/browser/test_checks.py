@@ -1,4 +1,4 @@
-"""A campaign that a check has halted shows its answer, and asks again when told to."""
+"""A campaign that a check has halted shows its answer, and asks again at the press of a button."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -168,7 +168,7 @@ _FRACTION = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 
 
 def second(text: str) -> str:
-    """Return a text with its instants of the API without fractions of a second.
+    """Return text with its instants of the API without fractions of a second.
 
     People compare minutes; --json has the whole instants. Cells of a table need no call.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 LEASE = 2.4
 """Default seconds without a renewal after which another replica takes the lease.
 
-It decides how long nobody decides after the leader was killed. A kill comes up to a third
+After the leader was killed, no replica decides for about this time. A kill comes up to a third
 of the lease after the last renewal, and a candidate sees that up to a fifteenth of the lease
 late: nine of ten takeovers begin within one lease, and the last within 16/15 of it. 3 s are
 promised, so the others are left for the takeover itself: 0.6 s, and 0.44 s for the last. It

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from forewarn.campaigns.gate import is_only_failed, stage_still_runs
 from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
-from forewarn.campaigns.record import CampaignRecord, StageTerms
+from forewarn.campaigns.record import CampaignRecord, Halt, StageTerms
 from forewarn.campaigns.steering import revision_of
 from forewarn.control.rules import brake, campaign_gate, shared_limit, waits
 from forewarn.control.rules.remedies import actionable_first
@@ -104,15 +104,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
             _stage(campaign, number, stage, now=now)
             for number, stage in enumerate(campaign.stages, start=1)
         ],
-        "halted": None
-        if halt is None
-        else {
-            "cause": halt.cause.value,
-            "by": halt.by.text,
-            "at": format_instant(halt.at),
-            "host": halt.host or None,
-            "message": rollouts.halt(halt),
-        },
+        "halted": None if halt is None else _halt_report(halt),
         "pauses": [
             {"by": each.by.text, "reason": each.reason, "at": format_instant(each.at)}
             for each in campaign.pauses
@@ -121,6 +113,16 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "blackouts": [blackout_report(each, now=now) for each in campaign.blackouts],
         "checks": list(campaign.checks),
         "waits_for": why,
+    }
+
+
+def _halt_report(halt: Halt) -> Json:
+    return {
+        "cause": halt.cause.value,
+        "by": halt.by.text,
+        "at": format_instant(halt.at),
+        "host": halt.host or None,
+        "message": rollouts.halt(halt),
     }
 
 

@@ -119,7 +119,7 @@ cost as much as one."""
 
 HELD_WAIT_SECONDS = 3.0
 """Maximum time that a scrape waits for these reasons. The read takes milliseconds, but
-longer than Prometheus waits for a scrape (10 s) if the database is away."""
+longer than Prometheus waits for a scrape (10 s) if the database does not answer."""
 
 ADMIN_CONNECTIONS_MAX = 4_096
 """Maximum concurrent connections to the operator API: each stream and each running

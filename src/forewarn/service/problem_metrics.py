@@ -41,7 +41,7 @@ class ProblemMetrics:
         if self._leading.elsewhere is not None:
             return ()
         found: Iterable[Reading] = ()
-        # What fails here has metrics of its own.
+        # A store or a service that does not answer has metrics of its own.
         with contextlib.suppress(ForewarnError):
             # Several scrapers cost as much as one.
             found = await self._shared.get("problems", self._read)

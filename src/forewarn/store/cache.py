@@ -388,7 +388,7 @@ class RememberingTransaction(RowTransaction):
         earliest = self._instants() if self._moved else self._earliest
         gone = [name for name in self._removed if self.seen[name] is None]
         for name in gone:
-            # Nobody asks for it again, and the others need the room.
+            # It is not read again, and the others need the room.
             del self.seen[name]
         self._committed.take(self.seen, self.answers, earliest, gone=gone)
 

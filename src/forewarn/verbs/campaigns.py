@@ -274,6 +274,10 @@ CAMPAIGN_ENTRIES = (
             _ENDED,
             _UNEXPLAINED,
             Refusal(
+                when="all hosts that are left have started",
+                sentences=("each host that is left in campaign … has started",),
+            ),
+            Refusal(
                 when="the host has started",
                 sentences=("host … has started (…) and cannot be skipped",),
             ),

@@ -32,7 +32,7 @@ HOSTS = 3
 
 Decision = Callable[[Work], CampaignRecord]
 Order = tuple[str, Decision]
-"""Who gives it, and what it is."""
+"""An actor and its decision."""
 
 HOSTS_IN_TURN = """
 [campaign.budget]

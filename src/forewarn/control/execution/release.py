@@ -12,7 +12,8 @@ from forewarn.control.redaction import redact
 from forewarn.control.rules import consent, holds, obstacles, promising, waits
 from forewarn.control.rules.holds import HeldTimes
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.work import Work, subjects_of
+from forewarn.control.transactions.about import subjects_of
+from forewarn.control.transactions.work import Work
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
 from forewarn.protocol.blockers import (
     AnyBlocker,

@@ -8,7 +8,8 @@ from dataclasses import replace
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import cordoning
 from forewarn.control.rules import choices, waits
-from forewarn.control.transactions.work import Work, task_of
+from forewarn.control.transactions.about import task_of
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host
 from forewarn.ids import place_before
 from forewarn.instants import Micros

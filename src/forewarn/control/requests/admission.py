@@ -14,7 +14,8 @@ from forewarn.campaigns.prepared import Prepared
 from forewarn.control.execution import calls, release
 from forewarn.control.rules import abilities
 from forewarn.control.rules.brake import why_braked
-from forewarn.control.transactions.work import Work, task_of
+from forewarn.control.transactions.about import task_of
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.ids import place_in, place_of
 from forewarn.instants import Micros

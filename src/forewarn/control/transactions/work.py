@@ -18,6 +18,7 @@ from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.capacities import Capacities
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.about import subjects_of, task_of
 from forewarn.control.transactions.effects import Effects
 from forewarn.control.transactions.inquiries import Question
 from forewarn.control.transactions.messages import Messages
@@ -41,7 +42,7 @@ from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from forewarn.protocol.visits import Visit
 from forewarn.store import kinds
 from forewarn.store.port import Record, Transaction, every, none_yet
-from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts, Task
+from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts
 
 R = TypeVar("R", bound=Record)
 
@@ -477,26 +478,3 @@ class Work:
 
 Check: TypeAlias = Callable[[Work], None]
 """Checks in a transaction whether its request is still admitted; raises ForewarnError."""
-
-
-def subjects_of(operation: Operation) -> tuple[str, ...]:
-    """Return the subjects of an audit entry about the operation."""
-    return (
-        f"operation:{operation.operation_id}",
-        f"request:{operation.request}",
-        f"host:{operation.host}",
-        *(f"scope:{scope}" for scope in operation.scopes),
-        *(f"vm:{vm}" for vm in operation.vms),
-    )
-
-
-def task_of(operation: Operation) -> Facts:
-    """Return the facts of an audit entry about a normal step: the operation's task."""
-    return Facts(
-        task=Task(
-            verb=operation.verb,
-            action=operation.action,
-            target_kind=operation.target_kind,
-            target=operation.target,
-        )
-    )

@@ -1,0 +1,27 @@
+"""The subjects and facts of audit entries about operations. Pure."""
+
+from forewarn.protocol.operations import Operation
+from forewarn.store.records import Facts, Task
+
+
+def subjects_of(operation: Operation) -> tuple[str, ...]:
+    """Return the subjects of an audit entry about the operation."""
+    return (
+        f"operation:{operation.operation_id}",
+        f"request:{operation.request}",
+        f"host:{operation.host}",
+        *(f"scope:{scope}" for scope in operation.scopes),
+        *(f"vm:{vm}" for vm in operation.vms),
+    )
+
+
+def task_of(operation: Operation) -> Facts:
+    """Return the facts of an audit entry about a normal step: the operation's task."""
+    return Facts(
+        task=Task(
+            verb=operation.verb,
+            action=operation.action,
+            target_kind=operation.target_kind,
+            target=operation.target,
+        )
+    )
