@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.admin.limits import KEEP_ALIVE_SECONDS
 from forewarn.cli import main
 from forewarn.clock import SystemClock
 from forewarn.store import backup as backups
@@ -21,10 +22,10 @@ WEB_0, DB_0, WEB_1 = "127.0.0.1", "127.0.0.3", "127.0.0.2"
 MIB_MAX = 45
 """Maximum memory of a relay."""
 
-SECOND_OF_A_BUSY_MACHINE = 5.0
+SECOND_OF_A_BUSY_MACHINE = KEEP_ALIVE_SECONDS / 2
 """Maximum seconds until a revoked relay has lost its stream, which takes a tenth of a
-second. It is less than the time between two lines without news, at which a stream also
-looks at its token."""
+second. A stream also looks at its token before each line without news. The token is
+revoked just after a line, so a stream that only looks there is too late."""
 
 FLEET = f"""
 [[scope]]
@@ -190,6 +191,7 @@ def test_a_thief_learns_nothing_a_second_after_the_token_is_revoked(
     try:
         ours = relays["h1"]
         assert ours.ask(WEB_0)[0] == 200
+        # The line that enables its document has just come.
         thief.until(WEB_0, lambda document: document["DocumentIncarnation"])
         clock = SystemClock()
         began = clock.monotonic()
@@ -390,7 +392,7 @@ def test_relay_does_not_follow_a_store_that_has_lost_what_it_has_served(
         eventually(relay.log, lambda log: "is behind what this relay has served" in log)
         assert relay.ask(WEB_0)[1]["DocumentIncarnation"] >= lost["DocumentIncarnation"]
         assert explained(work)["state"] == "Ready"
-        # What the log and the documentation say helps.
+        # The log and the documentation name this way.
         relay.kill()
         (tmp_path / "h1" / "relay.json").unlink()
         relay = Relaying(tmp_path / "h1", url, secret).wait_connected()

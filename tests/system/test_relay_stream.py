@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from forewarn.admin.limits import KEEP_ALIVE_SECONDS
 from forewarn.clock import SystemClock
 from tests.support.processes import PATIENCE_SECONDS, Serving
 
@@ -40,9 +41,10 @@ fault_domain = 1
 address = "192.0.2.2"
 """
 
-SECOND_OF_A_BUSY_MACHINE = 5.0
-"""Maximum seconds for a revocation, which takes a tenth of a second. It is less than
-the time between two lines without news, at which a stream also looks at its token."""
+SECOND_OF_A_BUSY_MACHINE = KEEP_ALIVE_SECONDS / 2
+"""Maximum seconds for a revocation, which takes a tenth of a second. A stream also looks
+at its token before each line without news. The token is revoked just after a line, so a
+stream that only looks there is too late."""
 
 
 class Relay:

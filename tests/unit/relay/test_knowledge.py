@@ -126,7 +126,7 @@ def test_a_service_with_an_older_document_has_lost_its_store(
         assert step.knowledge is HELD
         assert not step.change
     elif step.verdict is not Verdict.LEAVE:
-        # What a relay takes, it serves: it never confirms anything else.
+        # A relay serves all that it takes, so it confirms nothing else.
         assert step.knowledge.views[one.view_id] == one
 
 

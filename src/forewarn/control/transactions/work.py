@@ -84,11 +84,9 @@ class Work:
         returns the NotBefore for the end of a notice. `checks` has the last results.
         """
         self.tx, self.now, self.who = tx, now, who
-        self.policy, self.checks = policy, checks
-        self.abilities = abilities
-        self.driver, self.memory = driver, memory
-        self.ids, self.next_key, self.span_id = ids, next_key, span_id
-        self.next_epoch = next_epoch
+        self.policy, self.checks, self.abilities = policy, checks, abilities
+        self.driver, self.memory, self.span_id = driver, memory, span_id
+        self.ids, self.next_key, self.next_epoch = ids, next_key, next_epoch
         self.notice_left, self.not_before = notice_left, not_before
         self.called: Callable[[str], str] = str
         """Converts the ID of an operation or request to the ID that the caller knows."""
@@ -288,7 +286,7 @@ class Work:
     def publish_view(
         self, view: views.View, events: tuple[Event, ...] | None = None
     ) -> None:
-        """Publish the view with its events, also if the transaction deleted it before."""
+        """Publish the view with its events."""
         if events is None:
             events = events_for(self.tx, view)
         self._snapshots[view.view_id] = snapshot_of(view, events)
