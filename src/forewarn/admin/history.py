@@ -177,6 +177,11 @@ class HistoryQuery(Selectors, Ordered):
         description="Only entries with this text, or this beginning: `event approved`.",
     )
     main: bool = Field(default=False, description="Only main changes.")
+    brief: bool = Field(
+        default=False,
+        description="Only the first line of each detail: that of a fleet file has a line "
+        "for each change.",
+    )
     since: Name = _SINCE
     until: Name = _UNTIL
 
@@ -257,13 +262,20 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
             check_places(reader, query)
         return {
             "entries": [
-                reports.audit_report(each, lookups.visit_of(each)) for each in entries
+                _report(each, lookups, is_brief=query.brief) for each in entries
             ],
             "searched_to": format_instant(last) if following else None,
             "next": following or None,
         }
 
     return answer(await gateway.read(ask))
+
+
+def _report(entry: AuditEntry, lookups: Lookups, *, is_brief: bool) -> dict[str, Any]:
+    report = reports.audit_report(entry, lookups.visit_of(entry))
+    if is_brief:
+        report["detail"] = report["detail"].partition("\n")[0]
+    return report
 
 
 @router.get(

@@ -260,6 +260,15 @@ def test_main_changes_leave_out_the_details_and_keep_each_failure(
     assert {"event scheduled", "vm add"} <= parts[1]
 
 
+def test_brief_history_has_the_first_line_of_each_detail(shared: Shared) -> None:
+    whole = listed(shared, "history", "", what="fleet applied")
+    brief = listed(shared, "history", "", what="fleet applied", brief="true")
+    assert any("\n" in each["detail"] for each in whole)
+    assert brief == [
+        {**each, "detail": each["detail"].partition("\n")[0]} for each in whole
+    ]
+
+
 def test_page_reads_an_operation_once_for_all_its_entries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

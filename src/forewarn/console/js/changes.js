@@ -17,7 +17,7 @@ const PAUSE_MS = 5000;
 export function changes(query, enough, isMine = () => true) {
   const list = backwards(
     {
-      path: `/v1/history?${new URLSearchParams(query)}`,
+      path: `/v1/history?${new URLSearchParams({ ...query, brief: "true" })}`,
       key: "entries",
       enough,
       requests: REQUESTS_MAX,
