@@ -139,20 +139,22 @@ async def campaign_list(
     now = gateway.now()
 
     def page(reader: Reader) -> dict[str, object]:
+        # One more than the page has, to know whether there is another page.
+        most = query.limit + 1
         found = (
             campaign_pages.newest_of(
-                reader, before=query.after, limit=query.limit, with_ended=query.ended
+                reader, before=query.after, limit=most, with_ended=query.ended
             )
             if query.newest
             else campaign_pages.page_of(
-                reader, after=query.after, limit=query.limit, with_ended=query.ended
+                reader, after=query.after, limit=most, with_ended=query.ended
             )
         )
-        is_full = len(found) == query.limit
+        shown = found[: query.limit]
         return {
             "total": campaign_pages.total_of(reader, with_ended=query.ended),
-            "campaigns": [campaign_report(reader, each, now=now) for each in found],
-            "next": found[-1].campaign_id if is_full else None,
+            "campaigns": [campaign_report(reader, each, now=now) for each in shown],
+            "next": shown[-1].campaign_id if len(found) == most else None,
         }
 
     return answer(await gateway.read(page))

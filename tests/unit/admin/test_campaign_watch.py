@@ -153,6 +153,7 @@ def test_newest_campaigns_of_both_sorts_come_first_with_their_number(
         query = {"all": True, "newest": True, "limit": 2, "after": after}
         page = client.get("/v1/campaigns", params=query).json()
         assert page["total"] == len(begun)
+        assert page["campaigns"], "the page before said that it has a next one"
         listed += [each["campaign"] for each in page["campaigns"]]
         if page["next"] is None:
             break
