@@ -103,6 +103,8 @@ class SightingLink:
         elif self._confirmations.is_expected(sighting.vm):
             # The driver's work has ended. A driver that repeats nothing gets the time now.
             self._confirmations.take(sighting, is_expected=False, now=now)
+        elif sighting.is_without_reason:
+            self._confirmations.show(sighting)
         elif sighting.running or self._confirmations.withheld() is None:
             self._confirmations.drop(sighting.vm, now=now)
             self._confirmed.append(sighting)

@@ -199,6 +199,8 @@ class StopCause(enum.Enum):
     """The driver knows no reason why it had to stop."""
     SHUT_DOWN = "shut-down"
     """Its user shut it down from inside."""
+    UNKNOWN = "unknown"
+    """It has not run since before the driver looked, and the driver cannot tell why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,11 @@ class Sighting:
     """Why a VM that does not run stopped."""
     text: str = ""
     """Text for an operator, stored in the history."""
+
+    @property
+    def is_without_reason(self) -> bool:
+        """Return whether the VM was off before the driver looked, for an unknown reason."""
+        return not self.running and self.cause is StopCause.UNKNOWN
 
 
 def not_started(*, memory: str, own: str) -> Probe:

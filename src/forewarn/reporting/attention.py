@@ -45,6 +45,7 @@ from forewarn.reporting import (
     blackout_problems,
     cordon_problems,
     replicas,
+    stopped_vms,
     visit_problems,
 )
 from forewarn.reporting.campaigns import held_stage, why_waiting
@@ -133,6 +134,7 @@ def problems(
     else:
         found = [sighted(each, around.seen.early) for each in found]
         found += _around(around)
+        found += stopped_vms.problems(reader, around.seen)
     return sorted(found, key=lambda each: each.key)
 
 
@@ -462,17 +464,6 @@ def _around(around: Surroundings) -> list[Problem]:
         Problem(kind=ProblemKind.NOT_READY, name=str(number), text=text)
         for number, text in enumerate(around.problems, start=1)
     ]
-    withheld = around.seen.withheld
-    if withheld is not None:
-        found.append(
-            Problem(
-                kind=ProblemKind.VMS_STOPPED,
-                name="sightings",
-                text=explained.vms_stopped(withheld.vms),
-                since=withheld.since,
-                actions=("fail",),
-            )
-        )
     for receiver in around.webhooks:
         if receiver["state"] == "failing":
             name, oldest = str(receiver["webhook"]), receiver["oldest"]

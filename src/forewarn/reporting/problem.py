@@ -19,6 +19,7 @@ class ProblemKind(enum.Enum):
     BRAKE = "brake"
     VMS_STOPPED = "vms-stopped"
     VM_DOWN = "vm-down"
+    VM_NOT_RUNNING = "vm-not-running"
     OUTCOME_UNKNOWN = "outcome-unknown"
     DRIVER_FAILING = "driver-failing"
     VISIT_FAILED = "visit-failed"

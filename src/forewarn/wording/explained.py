@@ -191,6 +191,16 @@ def vms_stopped(vms: int) -> str:
     )
 
 
+def vm_not_running(vm: str, host: str, text: str) -> str:
+    """Return a sentence: a VM was off before the driver looked, for an unknown reason."""
+    reason = f" ({text})" if text else ""
+    return (
+        f"VM {vm} is recorded as running, but it was off on host {host} before the driver "
+        f"looked, and the reason is not known{reason}: start it, or run "
+        f"`forewarn fail {vm}`"
+    )
+
+
 def webhook_late(name: str, pending: int, error: str) -> str:
     """Return a sentence: a receiver does not accept its messages."""
     why = f" (last error: {error})" if error else ""

@@ -142,6 +142,7 @@ LISTS = (
                     "brake",
                     "vms-stopped",
                     "vm-down",
+                    "vm-not-running",
                     "outcome-unknown",
                     "driver-failing",
                     "visit-failed",

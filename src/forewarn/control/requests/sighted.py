@@ -2,6 +2,8 @@
 
 A VM that stopped fails, unless its user shut it down from inside: that is only recorded,
 and lasts until the VM runs again.
+A VM that was off before the driver looked, for an unknown reason, does not fail either: a
+user can have shut it down. Operators see it among the problems.
 A VM that runs is restored only if a sighting or a driver call had failed it: a failure by
 an operator lasts until an operator restores it. While a driver call for the VM runs, its
 sightings wait.
@@ -49,7 +51,7 @@ def meaning(
         )
     else:
         is_news = (
-            SightingAct.FAIL in acts
+            (SightingAct.FAIL in acts or sighting.is_without_reason)
             and vm.state is VmState.RUNNING
             # A VM that its user shut down is off until it runs, also for another cause.
             and not vm.is_off

@@ -23,6 +23,10 @@ EARLY_MAX = 200
 """Maximum sightings during calls that are shown to operators: few calls have an unknown
 outcome at once."""
 
+NOT_RUNNING_MAX = 1_000
+"""Maximum VMs that were off before the driver looked that are shown to operators: those of
+some racks that lost power."""
+
 
 class SightingAct(enum.Enum):
     """A reaction to a sighting."""
@@ -50,6 +54,9 @@ class Seen:
     withheld: Withheld | None = None
     early: tuple[Sighting, ...] = ()
     """Sightings of VMs that the driver works on, whose calls decide; at most EARLY_MAX."""
+    not_running: tuple[Sighting, ...] = ()
+    """Confirmed sightings of VMs that were off before the driver looked, for an unknown
+    reason; at most NOT_RUNNING_MAX."""
 
 
 NOTHING_SEEN = Seen()
@@ -84,13 +91,22 @@ class Confirmations:
         self._dues: list[tuple[Micros, str]] = []
         """The times of sightings; those that do not fit `_waiting` are obsolete."""
         self._early: dict[str, Sighting] = {}
+        self._not_running: dict[str, Sighting] = {}
         self._stopped = 0
         self._stopped_since: Micros = 0
 
     def seen(self) -> Seen:
         """Return what is seen and not recorded."""
         early = tuple(islice(self._early.values(), EARLY_MAX))
-        return Seen(withheld=self.withheld(), early=early)
+        not_running = tuple(islice(self._not_running.values(), NOT_RUNNING_MAX))
+        return Seen(withheld=self.withheld(), early=early, not_running=not_running)
+
+    def show(self, sighting: Sighting) -> None:
+        """Show the sighting of a VM that was off before the driver looked.
+
+        It waits on, until it is dropped or replaced.
+        """
+        self._not_running[sighting.vm] = sighting
 
     def withheld(self) -> Withheld | None:
         """Return how many VMs are not failed, because too many stopped at once."""
@@ -107,6 +123,13 @@ class Confirmations:
             and _says_the_same(known.sighting, sighting)
         ):
             return
+        if (
+            known is not None
+            and sighting.is_without_reason
+            and not known.sighting.is_without_reason
+        ):
+            # It can be an old definition of a VM that another host has told about.
+            return
         self.drop(sighting.vm, now=now)
         self._put(sighting, is_expected=is_expected, now=now)
 
@@ -114,6 +137,7 @@ class Confirmations:
         """Remove the sighting of a VM: it was contradicted, or means nothing."""
         known = self._waiting.pop(vm, None)
         self._early.pop(vm, None)
+        self._not_running.pop(vm, None)
         if known is None or not known.counts:
             return
         was_withheld = self.withheld() is not None

@@ -208,6 +208,9 @@ class Workers:
     def _see(self, line: Line) -> None:
         sighting = sighting_of(line["seen"], now=self._clock.now())
         with self._lock:
+            if sighting.is_without_reason and sighting.vm in self._sightings:
+                # An old definition of a VM that another host has told about.
+                return
             # A repeated VM goes to the end, so that the order is that of the lines.
             self._sightings.pop(sighting.vm, None)
             self._sightings[sighting.vm] = sighting

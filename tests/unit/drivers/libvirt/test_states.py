@@ -101,6 +101,8 @@ def test_vm_that_stopped_without_a_connection_has_failed() -> None:
 
 def test_vm_that_was_off_before_a_restart_of_libvirt_has_not_failed() -> None:
     memory = Memory()
+    assert memory.list({"new": UNKNOWN}) == {"new": UNKNOWN}
+    assert UNKNOWN.cause == "unknown"
     assert memory.list({"new": UNKNOWN}) == {}
     memory.observe("new", states.STOPPED, 0)
     assert memory.list({"new": UNKNOWN}) == {}

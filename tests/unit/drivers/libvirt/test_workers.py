@@ -16,6 +16,7 @@ from forewarn.drivers.libvirt import worker_process, workers
 from forewarn.drivers.libvirt.answers import abilities_of
 from forewarn.drivers.libvirt.commands import module_problem, worker_words
 from forewarn.drivers.libvirt.workers import Workers
+from forewarn.drivers.port import StopCause
 from forewarn.protocol.abilities import Able, answer_about
 from forewarn.protocol.operations import Action
 from tests.support.fake_libvirts import FakeLibvirts, fake_python
@@ -191,6 +192,24 @@ def test_lines_that_mean_nothing_are_skipped(
         world.workers._on_line(line)
     assert world.workers.take() == []
     assert caplog.text.count("invalid line") == 3
+
+
+def test_vm_that_is_off_when_the_worker_looks_has_no_known_reason(
+    world: World,
+) -> None:
+    world.libvirts.host("h1").defineXML("<domain><name>off_0</name></domain>")
+    world.workers.watch_hosts(["h1", "h2"])
+    seen = world.until_seen("off_0", running=False)
+    assert (seen.host, seen.cause) == ("h1", StopCause.UNKNOWN)
+
+
+def test_old_definition_does_not_hide_where_a_vm_runs(world: World) -> None:
+    here = {"vm": "a", "running": True, "host": "h2"}
+    old = {"vm": "a", "running": False, "host": "h1", "cause": "unknown"}
+    for line in (here, old):
+        world.workers._on_line({"seen": line})
+    [seen] = world.workers.take()
+    assert (seen.running, seen.host) == (True, "h2")
 
 
 def test_many_troubles_are_cut(world: World) -> None:

@@ -121,6 +121,7 @@ const KINDS = {
   brake: ["wait", "Brake"],
   "shared-host": ["wait", "Shared host"],
   "vms-stopped": ["err", "VMs stopped"],
+  "vm-not-running": ["err", "VM does not run"],
 };
 
 /** @param {any} problem */

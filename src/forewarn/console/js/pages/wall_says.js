@@ -17,6 +17,7 @@ const BAD = new Set([
   "database-lost",
   "no-leader",
   "vms-stopped",
+  "vm-not-running",
 ]);
 
 /** @typedef {{form: string, head: any, tail?: any, small?: any}} Line */

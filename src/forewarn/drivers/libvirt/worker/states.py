@@ -26,6 +26,13 @@ class GuestState:
     """With DOWN: whether libvirt knows a reason. It forgets the reasons of domains that do
     not run when it is restarted."""
 
+    @property
+    def cause(self) -> str:
+        """Return the cause in the line about a VM that does not run."""
+        if self.presence == OFF:
+            return "shut-down"
+        return "failed" if self.is_known else "unknown"
+
 
 RUNS_HERE, RUNS_ELSEWHERE = GuestState(HERE), GuestState(ELSEWHERE)
 SHUT_DOWN_BY_USER = GuestState(OFF, SHUT_DOWN_TEXT)
@@ -131,6 +138,8 @@ class Memory:
         """Note all domains of the host; return the news.
 
         A domain that is not there any more can be on another host, so it is not mentioned.
+        One that was off before the first look is news without a known reason: it can have
+        lost its host while no worker ran.
         """
         before, self._states = self._states, {}
         self._by_host.clear()
@@ -144,9 +153,7 @@ class Memory:
         return {
             vm: state
             for vm, state in self._states.items()
-            if state.presence != ELSEWHERE
-            and state.is_known
-            and state != before.get(vm)
+            if state.presence != ELSEWHERE and state != before.get(vm)
         }
 
     def observe(self, vm: str, event: int, detail: int) -> GuestState | None:

@@ -237,7 +237,7 @@ class HostThread:
     def _report(self, vm: str, state: GuestState) -> None:
         line = {"vm": vm, "running": state.presence == states.HERE, "host": self.host}
         if state.presence != states.HERE:
-            line["cause"] = "shut-down" if state.presence == states.OFF else "failed"
+            line["cause"] = state.cause
             line["text"] = f"libvirt: {state.text}"
         self._send({"seen": line})
 
