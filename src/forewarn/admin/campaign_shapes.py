@@ -286,6 +286,10 @@ CampaignShape = shape(
     windows=(list[str], "Its windows, each as a line: days, start, length, time zone."),
     blackouts=(list_of(BlackoutShape), "Its blackouts, those that have ended too."),
     checks=(list[str], "Names of its checks, which GET /v1/checks has."),
+    warnings=(
+        list[str],
+        "What it does not do although operators can expect it: work on its hosts.",
+    ),
     waits_for=(str, "Why it announces no further host now; empty: it may."),
 )
 

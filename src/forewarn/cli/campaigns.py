@@ -74,6 +74,8 @@ def _started(campaign: Json) -> None:
         f"campaign {campaign['name']} ({campaign['campaign']}) is {campaign['state']}: "
         f"{campaign_plan.work_of(campaign)} of {count(campaign['hosts'], 'host')}"
     )
+    for each in campaign["warnings"]:
+        output.sentence(f"warning: {each}")
     output.line(f"next: forewarn campaign show {campaign['name']}")
 
 
@@ -176,6 +178,13 @@ def _csv(attempts: Iterable[Json]) -> str:
     return text.getvalue()
 
 
+def _show_waits(campaign: Json) -> None:
+    if campaign["waits_for"]:
+        output.sentence(f"waits: {campaign['waits_for']}")
+    for each in campaign["warnings"]:
+        output.sentence(f"warning: {each}")
+
+
 def show_campaign(campaign: Json) -> None:
     """Print a campaign: one screen, however many hosts it has."""
     output.line(
@@ -221,8 +230,7 @@ def show_campaign(campaign: Json) -> None:
         output.line(f"window: {window}")
     for blackout in campaign["blackouts"]:
         output.line(blackout_line(blackout))
-    if campaign["waits_for"]:
-        output.sentence(f"waits: {campaign['waits_for']}")
+    _show_waits(campaign)
     output.line()
     stages = [
         _running_stage(campaign, number) for number in range(len(campaign["stages"]))

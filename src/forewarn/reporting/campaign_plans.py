@@ -247,6 +247,12 @@ def _plan_of(
         now=request.now,
         past=past_work.samples(reader, campaign.impact) if past is None else past,
     )
+    if not plan.campaign.steps and not sum(plan.vms):
+        raise RefusedError(
+            f"campaign {campaign.name} would do nothing: it has no steps, and its hosts "
+            "have no VMs",
+            hint="Add a step work to [campaign.steps].",
+        )
     return replace(plan, untold=len(untold.intersection(plan.hosts))), len(fleet)
 
 

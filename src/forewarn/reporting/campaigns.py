@@ -23,11 +23,13 @@ from forewarn.protocol.blockers import (
     OutsideWindow,
     WindowClosed,
 )
+from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.turn_blockers import CampaignStopped
 from forewarn.protocol.visits import STUCK_VISITS, Visit
 from forewarn.store import kinds
 from forewarn.store.port import Reader, count, every
+from forewarn.wording import campaigns as campaign_texts
 from forewarn.wording import operators, rollouts, visits
 
 Json: TypeAlias = dict[str, Any]
@@ -112,6 +114,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "windows": list(map(line_of, campaign.windows)),
         "blackouts": [blackout_report(each, now=now) for each in campaign.blackouts],
         "checks": list(campaign.checks),
+        "warnings": _warnings(campaign, request),
         "waits_for": why,
     }
 
@@ -124,6 +127,13 @@ def _halt_report(halt: Halt) -> Json:
         "host": halt.host or None,
         "message": rollouts.halt(halt),
     }
+
+
+def _warnings(campaign: CampaignRecord, request: Request) -> list[str]:
+    """Return what a campaign does not do, although its operators can expect it."""
+    has_work = any(each.kind is StepKind.WORK for each in request.steps)
+    found = "" if has_work else campaign_texts.without_work(campaign.impact)
+    return [found] if found else []
 
 
 def failure_of(reader: Reader, operation_id: str) -> str:

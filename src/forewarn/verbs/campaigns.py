@@ -129,10 +129,7 @@ CAMPAIGN_ENTRIES = (
             Refusal(
                 when="only checks that do not answer have paused it, and they are not "
                 "given",
-                sentences=(
-                    "campaign … is paused by its checks: … does not answer",
-                    "campaign … is paused by its checks: … do not answer",
-                ),
+                sentences=("campaign … is paused until its checks answer: …",),
             ),
         ),
         examples=(

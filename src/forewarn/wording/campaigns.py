@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from forewarn.campaigns.bounds import Bound
 from forewarn.campaigns.clearing import Reason, Refusal
 from forewarn.campaigns.limits import GroupLimit, LimitKind, Limits
+from forewarn.campaigns.model import Impact, Phase
 from forewarn.campaigns.planner import CampaignPlan
 from forewarn.problems import listed
 from forewarn.texts import count
@@ -144,12 +145,38 @@ def group_line(limit: GroupLimit) -> str:
     return f"{limit.label} {limit.written}: {amount} of each {limit.label}"
 
 
+_WITHOUT_WORK = {
+    Impact.REBOOT: "the VMs are restarted one by one, and no host is rebooted: for that, add "
+    "[host_step.reboot-host] to forewarn.toml, or a step work to [campaign.steps]",
+    Impact.FREEZE: "the VMs are paused and resumed, and nothing is done on the hosts: add "
+    "a step work to [campaign.steps]",
+    Impact.LIVE_MIGRATE: "the hosts are emptied and opened again, and nothing is done on "
+    "them: add a step work to [campaign.steps]",
+    Impact.REDEPLOY: "the hosts are emptied and opened again, and nothing is done on them: "
+    "add a step work to [campaign.steps]",
+}
+
+
+def without_work(impact: Impact) -> str:
+    """Return what a campaign without a step `work` does; empty: it needs one."""
+    found = _WITHOUT_WORK.get(impact)
+    return "" if found is None else f"there is no step work: {found}"
+
+
 def warnings(plan: CampaignPlan) -> list[str]:
     """Return what an operator should know before the start."""
     sentences: list[str] = []
     if plan.campaign.is_emergency:
         ignored = [*plan.campaign.ignored, "windows of tenants", "deferrals"]
         sentences.append(f"it is an emergency: it does not keep to {listed(ignored)}")
+    has_work = any(each.phase is Phase.WORK for each in plan.campaign.steps)
+    if not has_work and (why := without_work(plan.campaign.impact)):
+        sentences.append(why)
+        empty = plan.vms.count(0)
+        if empty:
+            sentences.append(
+                f"nothing at all is done on {count(empty, 'host')} without VMs"
+            )
     if not plan.campaign.windows:
         sentences.append("there is no window: hosts would be announced at once")
     if not plan.campaign.expect.is_given:

@@ -120,7 +120,7 @@ def test_a_pause_by_an_unknown_check_is_a_problem_that_names_what_works() -> Non
         f"; look with `forewarn check run errors`, or continue without it with `{command}`"
     )
     with pytest.raises(
-        RefusedError, match="is paused by its checks: errors does not"
+        RefusedError, match="is paused until its checks answer: errors"
     ) as no:
         steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
     assert command in no.value.hint

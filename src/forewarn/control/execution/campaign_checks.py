@@ -76,13 +76,11 @@ def refuse_unanswered(
 ) -> None:
     """Refuse to end the pauses of a campaign if only its checks have paused it."""
     if all(each.is_of_checks for each in pauses) and checks:
-        ignored = " ".join(f"--despite {each}" for each in checks)
         raise RefusedError(
-            f"campaign {campaign.name} is paused by its checks: {listed(checks)} "
-            f"{'do' if len(checks) > 1 else 'does'} not answer",
+            f"campaign {campaign.name} is paused until its checks answer: {listed(checks)}",
             hint="It continues by itself when they pass; look with `forewarn check run "
             f"{checks[0]}`. To go on without them, run `forewarn campaign resume "
-            f"{campaign.name} {ignored} --reason TEXT`.",
+            f"{campaign.name} --despite {' --despite '.join(checks)} --reason TEXT`.",
         )
 
 
