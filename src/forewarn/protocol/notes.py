@@ -78,6 +78,15 @@ class VmArrived(Tagged, kind="vm arrived"):
 
 
 @frozen_dataclass
+class HostWentDown(Tagged, kind="host went down"):
+    """The host of a campaign failed before its start, and waits until it is restored."""
+
+    host: str
+    successor: str = ""
+    """ID of the operation of the host's next announcement."""
+
+
+@frozen_dataclass
 class Postponed(Tagged, kind="postponed"):
     """A tenant deferred the operation, which was withdrawn without impact.
 
@@ -227,6 +236,7 @@ AnyNote = Union[
     DrainStopped,
     StepEnded,
     OperatorSaysFailed,
+    HostWentDown,
 ]
 """Every class of note: a store writes each with its `kind`."""
 
@@ -236,6 +246,7 @@ PLANNED_AGAIN = (
     WithdrawnByBrake,
     WithdrawnForBlackout,
     VmArrived,
+    HostWentDown,
     Postponed,
 )
 """Notes of operations whose host has another operation of the rollout instead."""

@@ -66,6 +66,7 @@ from forewarn.protocol.notes import (
     DriverGaveUp,
     Hindered,
     HostSkipped,
+    HostWentDown,
     NothingToDo,
     OperatorSaysFailed,
     Postponed,
@@ -273,6 +274,11 @@ def note(note_: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each cl
             if not note_.failed:
                 return "the rollout has stopped"
             return f"the rollout stopped because {note_.failed} failed"
+        case HostWentDown():
+            return (
+                f"host {note_.host} failed; it waits as {note_.successor} until it is "
+                "restored"
+            )
         case Withdrawn() | CampaignAborted() | HostSkipped() | DrainStopped():
             return rollouts.campaign_note(note_)
         case TargetChanged():

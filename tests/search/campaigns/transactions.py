@@ -161,8 +161,8 @@ def fail_host(turn: Turn, host: int) -> None:
     how = turn.items[host].how
     if how in {WORKING, RECOVERING}:
         turn.broken(host)
-    elif how in {WAITING, ANNOUNCED, READY}:
-        turn.cancelled(host)
+    elif how in {ANNOUNCED, READY}:
+        turn.withdrawn(host)
     turn.lost(host)
 
 

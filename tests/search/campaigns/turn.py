@@ -132,10 +132,14 @@ class Turn:
         """Withdraw the announcements of a halted campaign, and plan the hosts again."""
         for host in list(self.queue):
             if self.items[host].how in {ANNOUNCED, READY} and self.model.withdraws:
-                self.queue.remove(host)
-                self.plan_again(host)
-                self.take_turn()
-                self.freed(host)
+                self.withdrawn(host)
+
+    def withdrawn(self, host: int) -> None:
+        """Withdraw the announcement of a host, and plan it again."""
+        self.queue.remove(host)
+        self.plan_again(host)
+        self.take_turn()
+        self.freed(host)
 
     def plan_again(self, host: int) -> None:
         """Plan a host again, after the others of its stage."""

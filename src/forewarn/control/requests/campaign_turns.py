@@ -25,7 +25,7 @@ from forewarn.fleet.model import Vm
 from forewarn.ids import place_of
 from forewarn.instants import Micros, round_up_to_second
 from forewarn.protocol.blockers import bounded
-from forewarn.protocol.notes import Withdrawn
+from forewarn.protocol.notes import HostWentDown, Withdrawn
 from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds, sequence
 from forewarn.store.port import Reader, every
@@ -248,11 +248,14 @@ def _look_again(work: Work, request: Request, overlap: int) -> bool:
 
 
 def plan_again(
-    work: Work, request: Request, operation: Operation, why: Withdrawn | None
+    work: Work,
+    request: Request,
+    operation: Operation,
+    why: Withdrawn | HostWentDown | None,
 ) -> Operation:
     """Plan a host of a campaign again, after the others of its stage.
 
-    `why` cancels its announced operation; without it, the operation has ended, and an
+    `why` cancels its operation; without it, the operation has ended, and an
     operator has ordered another attempt.
     """
     # A time that the caller of `maintain` gave applies again; that of a window does not.

@@ -13,18 +13,25 @@ from forewarn.control.execution import (
     ending,
     leaving,
 )
-from forewarn.control.requests import admission, brake, rollouts
+from forewarn.control.requests import admission, brake, campaign_turns, rollouts
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventSource
-from forewarn.protocol.notes import AnyNote, Change, host_changed, vm_changed
+from forewarn.protocol.notes import (
+    AnyNote,
+    Change,
+    HostWentDown,
+    host_changed,
+    vm_changed,
+)
 from forewarn.protocol.operations import (
     STARTED_STATES,
     UNSTARTED_STATES,
     WAITING_STATES,
     Action,
     Operation,
+    OperationState,
     Request,
     TargetKind,
     Verb,
@@ -42,7 +49,8 @@ def fail_host(work: Work, name: str, request: Request | None = None) -> Operatio
     """Record the failure of a host (table 5.9, `fail`).
 
     In the same transaction, the host's scheduled operations are cancelled, except
-    deletions, and its started operations fail. The new operation belongs to `request`
+    deletions, and its started operations fail. A campaign considers the host again when it
+    is restored. The new operation belongs to `request`
     or to a new request. Raises RefusedError if the host is already down.
     """
     host = work.host(name)
@@ -66,7 +74,9 @@ def fail_host(work: Work, name: str, request: Request | None = None) -> Operatio
     for operation in operations:
         if ending.is_failure(operation) and operation.target_kind is TargetKind.VM:
             continue
-        _overtake(work, operation.operation_id, here, host_changed(Change.FAILED, name))
+        if not _waits_for_host(work, operation):
+            note = host_changed(Change.FAILED, name)
+            _overtake(work, operation.operation_id, here, note)
     return _begin(work, TargetKind.HOST, name, name, vms, request)
 
 
@@ -157,6 +167,21 @@ def _own_failure(work: Work, vm: Vm) -> bool:
         ending.is_failure(operation) and operation.target_kind is TargetKind.VM
         for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)
     )
+
+
+def _waits_for_host(work: Work, operation: Operation) -> bool:
+    """Return whether a failed host stays in its campaign, until it is restored.
+
+    What was announced is withdrawn, and the step `needed` runs again later.
+    """
+    operation = work.operation(operation.operation_id)
+    request = work.request(operation.request)
+    if not request.campaign or operation.state not in UNSTARTED_STATES:
+        return False
+    if operation.state is not OperationState.PLANNED or operation.visit:
+        why = HostWentDown(host=operation.host)
+        campaign_turns.plan_again(work, request, operation, why)
+    return True
 
 
 def _overtake(work: Work, operation_id: str, vms: set[str], note: AnyNote) -> None:
