@@ -20,6 +20,7 @@ WHY_NO_LIBVIRT = real_libvirts.why_not()
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
+    pytest.mark.long,
     # On a busy machine, each boot without hardware virtualization takes a minute.
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "it is all here"),

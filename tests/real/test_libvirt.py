@@ -20,6 +20,7 @@ from tests.support.served_libvirts import World
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "it is all here"),
 ]
 

@@ -116,6 +116,7 @@ def test_synchronous_standby_is_promoted(
             standby.run("SELECT pg_reload_conf(), pg_promote()")
 
 
+@pytest.mark.long
 def test_commits_that_wait_for_a_standby_are_only_late(
     server: Server, place: Path, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def slow_commits(server: Server, standby: Server) -> Generator[None]:
     server.run("SELECT pg_reload_conf()")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lease", ["3s", "600ms"])
 def test_commits_are_slow(
     server: Server, place: Path, tmp_path: Path, lease: str
@@ -173,6 +175,7 @@ def test_commits_are_slow(
         assert pair.told["longest"] < GAP_SECONDS
 
 
+@pytest.mark.long
 def test_wall_clocks_are_set(server: Server, tmp_path: Path) -> None:
     pair, rng = Pair(url_of([server]), tmp_path / "pair", 1), Random(1)
     for name in NAMES:
@@ -287,6 +290,7 @@ def test_leader_is_cut_off_from_the_database(network: Network) -> None:
 
 
 @partitions
+@pytest.mark.long
 def test_replicas_are_cut_off_from_each_other(network: Network) -> None:
     def live() -> None:
         with loaded(network.pair()) as pair:
