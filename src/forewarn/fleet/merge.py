@@ -32,6 +32,7 @@ from forewarn.fleet.sources import (
     merged,
     source_of,
 )
+from forewarn.problems import listed
 
 
 class Action(enum.Enum):
@@ -109,6 +110,18 @@ class Change:
                     f"{subject} keeps {each.name} {each.after}"
                     f" (the file says {each.before})"
                 )
+
+
+def unread(host: Host, unknown_hosts: Collection[str]) -> Change:
+    """Return the note about a host that an inventory lacks, and may not have read."""
+    return Change(
+        kind=Kind.HOST,
+        action=Action.NOTE,
+        name=host.name,
+        before=host,
+        after=host,
+        reason=f"the inventory could not read {listed(unknown_hosts)}",
+    )
 
 
 def _is_implied(record: Record | None) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from forewarn.fleet import merge
 from forewarn.fleet.errors import FleetFileError, Kind
 from forewarn.fleet.fields import FIELDS, base_of, value_of
 from forewarn.fleet.file import read_fleet
@@ -211,6 +212,10 @@ def test_hosts_that_an_inventory_lacks_are_unread_if_some_could_not_be_read(
     assert unread(hosts, vms, wanted) == {Kind.HOST: (), Kind.VM: ()}
     wanted = replace(wanted, unknown_hosts=("h9",))
     assert unread(hosts, vms, wanted) == {Kind.HOST: {"h2"}, Kind.VM: {"web_1"}}
+    note = merge.unread(fleet.records[Kind.HOST]["h2"], ("h9", "h10"))
+    assert [*note.lines()] == [
+        "host h2 is left as it is for now: the inventory could not read h9, h10"
+    ]
 
 
 def test_a_plan_says_why_an_object_is_left_as_it_is(fleet: TwoSources) -> None:

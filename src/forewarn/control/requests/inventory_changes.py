@@ -25,7 +25,6 @@ from forewarn.fleet.errors import Kind
 from forewarn.fleet.file import WantedFleet
 from forewarn.fleet.merge import Action, Change, MergePlan
 from forewarn.fleet.model import Host, Vm
-from forewarn.problems import listed
 from forewarn.protocol.errors import RefusedError
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
@@ -76,19 +75,12 @@ def plan(reader: Reader, wanted: WantedFleet, removals_max: Amount) -> MergePlan
     # Each VM counts in the run that misses it and in the one that removes it.
     for lost in (missed, removed):
         _check_removals(lost, hosts, vms, removals_max)
-    notes = (_unread(host, wanted) for host in hosts if host.name in unread[Kind.HOST])
-    return MergePlan(changes=(*planned.changes, *later.values(), *notes))
-
-
-def _unread(host: Host, wanted: WantedFleet) -> Change:
-    return Change(
-        kind=Kind.HOST,
-        action=Action.NOTE,
-        name=host.name,
-        before=host,
-        after=host,
-        reason=f"the inventory could not read {listed(wanted.unknown_hosts)}",
+    notes = (
+        merge.unread(host, wanted.unknown_hosts)
+        for host in hosts
+        if host.name in unread[Kind.HOST]
     )
+    return MergePlan(changes=(*planned.changes, *later.values(), *notes))
 
 
 def _missed(vm: Vm) -> Change:
