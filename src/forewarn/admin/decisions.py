@@ -266,9 +266,10 @@ def _relay_approve(work: Work, order: Decision) -> list[str | None]:
     return list(relays.approve(work, order.caller.host, asked))
 
 
-def _relay_enable(work: Work, order: Decision) -> bool:
+def _relay_enable(work: Work, order: Decision) -> list[str]:
     body = cast("relay_bodies.RelayEnable", order.body)
-    return relays.enable(work, order.caller.host, body.vm)
+    host = order.caller.host
+    return [vm for vm in body.names if relays.enable(work, host, vm)]
 
 
 def _relay_seen(work: Work, order: Decision) -> None:

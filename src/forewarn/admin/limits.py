@@ -133,6 +133,10 @@ RELAY_VIEWS_TOGETHER = 500
 RELAY_APPROVALS_MAX = 64
 """Maximum approvals in one request of a relay, which share a transaction."""
 
+RELAY_ENABLINGS_MAX = 64
+"""Maximum VMs of a relay's request that enables them: as many as approvals, since each of
+them can be a scope of its own."""
+
 RELAY_EVENTS_MAX = 1_000
 """Maximum events of one approval, as at the metadata endpoint."""
 

@@ -52,7 +52,8 @@ ApprovalsShape = shape(
 EnabledShape = shape(
     "RelayEnabledShape",
     "The result of an enabling.",
-    enabled=(bool, "Whether the VM is on the host or on its way to it."),
+    enabled=(bool, "Whether all these VMs are on the host or on their way to it."),
+    vms=(list[str], "The VMs that are."),
     position=(str, "The position in the stream that has the document."),
 )
 
@@ -92,11 +93,12 @@ def router(hub: RelayHub) -> APIRouter:
 
     @routes.post("/enable", responses=documented(EnabledShape, 400))
     async def relay_enable(body: RelayEnable, giver: Giving) -> Response:
-        """Enable Scheduled Events for a VM of the relay's host."""
+        """Enable Scheduled Events for VMs of the relay's host."""
         hub.note_heard(giver.caller.host)
-        enabled = await giver.give("relay-enable", body)
-        position = await hub.catch_up(giver.caller.host, {body.vm})
-        return answer({"enabled": enabled, "position": position})
+        vms = await giver.give("relay-enable", body)
+        position = await hub.catch_up(giver.caller.host, set(body.names))
+        enabled = len(vms) == len(body.names)
+        return answer({"enabled": enabled, "vms": vms, "position": position})
 
     @routes.post("/seen", responses=documented(SeenShape, 400))
     async def relay_seen(body: RelaySeen, giver: Giving) -> Response:

@@ -1,8 +1,8 @@
 """The bodies of the requests of relays."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forewarn.admin import bodies, limits
 
@@ -46,13 +46,33 @@ class RelayApprovals(BaseModel):
 
 
 class RelayEnable(BaseModel):
-    """A VM on the host of the relay that has requested its first document."""
+    """VMs on the host of the relay that have requested their first documents."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_extra={"examples": [{"vm": "web_0"}]}
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"vm": "web_0"}, {"vms": ["web_0", "db_0"]}]},
     )
 
-    vm: bodies.Name = Field(description="Name of the VM in the fleet.")
+    vm: bodies.Name | None = Field(
+        default=None, description="Name of the VM in the fleet, if it is one."
+    )
+    vms: list[bodies.Name] = Field(
+        default=[],
+        max_length=limits.RELAY_ENABLINGS_MAX,
+        description="Names of the VMs in the fleet, if they are several.",
+    )
+
+    @model_validator(mode="after")
+    def _names_vms_once(self) -> Self:
+        if (self.vm is None) != bool(self.vms):
+            raise ValueError("give either vm or vms")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all of them."""
+        return tuple(self.vms) if self.vm is None else (self.vm,)
 
 
 class RelaySeen(BaseModel):

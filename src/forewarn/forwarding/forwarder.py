@@ -1,4 +1,4 @@
-"""Requests of VMs, passed on to the service: approvals together, the rest one by one.
+"""Requests of VMs, passed on to the service: approvals together, and first requests too.
 
 An approval is answered with success only after the service has made it durable. If the
 service gives no answer, the VM gets 503 and asks again, which is harmless (3.2).
@@ -9,12 +9,20 @@ import contextlib
 import json
 import logging
 import math
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from collections.abc import Set as AbstractSet
+from typing import Any, cast
 
 from forewarn.clock import Clock
 from forewarn.forwarding import limits
+from forewarn.forwarding.gathering import Asked, Gathering
 from forewarn.forwarding.post import Post
 from forewarn.forwarding.wire import UnreachableError
 from forewarn.instants import SECOND, Micros
@@ -27,12 +35,9 @@ _INVALID = frozenset({400, 413, 422})
 INVALID = "the service does not know such events"
 """The refusal of an approval that is not valid, such as one of an ID that is too long."""
 
-_Asked: TypeAlias = tuple[str, tuple[str, ...], "asyncio.Future[str | None]"]
-"""The approval of a VM: its name, the events, and where the result goes."""
-
 
 class Forwarder:
-    """Passes the requests of VMs on, approvals together and the rest one by one."""
+    """Passes the requests of VMs on, those of one kind together."""
 
     def __init__(
         self,
@@ -54,29 +59,34 @@ class Forwarder:
         self._others = others
         self._reached = reached
         self._clock = clock
-        self._waiting: deque[_Asked] = deque()
+        self._approving = Gathering(
+            self._send_approvals,
+            together_max=limits.APPROVALS_TOGETHER_MAX,
+            spawn=self._spawn,
+        )
+        self._enabling = Gathering(
+            self._send_enablings,
+            together_max=limits.ENABLINGS_TOGETHER_MAX,
+            spawn=self._spawn,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_sending = False
         self._logged = -math.inf
 
     async def enable(self, vm: str) -> None:
         """Enable the view of a VM; return when its document has come."""
-        answer = await self._send(self._others, "enable", {"vm": vm})
-        if answer.get("enabled") is not True:
-            raise UnreachableError(f"{vm} is not known here")
-        if not await self._has_come(answer):
-            raise UnreachableError(f"the document of {vm} has not come yet")
+        result = asyncio.get_running_loop().create_future()
+        self._enabling.add(Asked(vm=vm, size=_size(vm), result=result))
+        await result
 
     def approve(
         self, vm: str, event_ids: Sequence[str]
     ) -> "asyncio.Future[str | None]":
         """Approve events for a VM; the result is None or the reason of a refusal."""
-        verdict = asyncio.get_running_loop().create_future()
-        self._waiting.append((vm, tuple(event_ids), verdict))
-        if not self._is_sending:
-            self._is_sending = True
-            self._spawn(self._send_approvals())
-        return verdict
+        result = asyncio.get_running_loop().create_future()
+        ids = tuple(event_ids)
+        size = _size(_members(vm, ids))
+        self._approving.add(Asked(vm=vm, event_ids=ids, size=size, result=result))
+        return result
 
     async def report_seen(self, ages: Mapping[str, Micros]) -> None:
         """Report how long ago VMs asked; a lost report is replaced by the next one."""
@@ -92,86 +102,71 @@ class Forwarder:
         self._approvals.close()
         self._others.close()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _send_approvals(self) -> None:
-        """Send those that wait together, until none waits."""
-        # Those that arrive in this iteration of the loop go together.
-        await asyncio.sleep(0)
-        try:
-            while self._waiting:
-                if some := self._next():
-                    await self._send_some(some)
-        finally:
-            self._is_sending = False
-
-    def _next(self) -> list[_Asked]:
-        """Take the approvals of the next request, within the limits of the service."""
-        some: list[_Asked] = []
-        events = size = 0
-        while self._waiting and len(some) < limits.APPROVALS_TOGETHER_MAX:
-            vm, ids, verdict = self._waiting[0]
-            events += len(ids)
-            size += _size(_members(vm, ids))
-            is_full = (
-                events > limits.EVENTS_TOGETHER_MAX or size > limits.BODY_BYTES_MAX
-            )
-            if some and is_full:
-                break
-            approval = self._waiting.popleft()
-            # A VM that does not wait any longer asks again.
-            if verdict.done():
-                events -= len(ids)
-                size -= _size(_members(vm, ids))
-            else:
-                some.append(approval)
-        return some
-
-    async def _send_some(self, some: list[_Asked]) -> None:
-        body = {"approvals": [_members(vm, ids) for vm, ids, _ in some]}
-        verdicts = [verdict for *_, verdict in some]
+    async def _send_approvals(self, some: Sequence[Asked]) -> None:
+        body = {"approvals": [_members(each.vm, each.event_ids) for each in some]}
         try:
             answer = await self._send(self._approvals, "approve", body)
             refusals = _refusals(answer, len(some))
         except UnreachableError as error:
-            if error.status in _INVALID:
-                await self._send_alone(some)
-                return
-            for verdict in verdicts:
-                if not verdict.done():
-                    verdict.set_exception(error)
-                    # If the VM has left, the exception is not asked for.
-                    verdict.exception()
+            if error.status not in _INVALID:
+                _fail(some, error)
+            elif len(some) == 1:
+                some[0].answer(INVALID)
+            else:
+                # The approval of one VM must not hold up those of others.
+                await self._send_alone(self._send_approvals, some)
             return
-        self._spawn(self._set_verdicts(verdicts, refusals, answer))
+        self._spawn(self._set_verdicts(some, refusals, answer))
 
-    async def _send_alone(self, some: list[_Asked]) -> None:
-        """Send approvals again that were refused together, because one is not valid.
-
-        The approval of one VM must not hold up those of others.
-        """
-        if len(some) > 1:
-            for approval in some:
-                await self._send_some([approval])
+    async def _send_enablings(self, some: Sequence[Asked]) -> None:
+        names = [each.vm for each in some]
+        # A service of an earlier version takes one at a time.
+        body = {"vm": names[0]} if len(names) == 1 else {"vms": names}
+        try:
+            answer = await self._send(self._others, "enable", body)
+        except UnreachableError as error:
+            if error.status in _INVALID and len(some) > 1:
+                await self._send_alone(self._send_enablings, some)
+            else:
+                _fail(some, error)
             return
-        [(_, _, verdict)] = some
-        if not verdict.done():
-            verdict.set_result(INVALID)
+        self._spawn(self._set_enabled(some, answer))
+
+    async def _send_alone(
+        self, send: Callable[[Sequence[Asked]], Awaitable[None]], some: Sequence[Asked]
+    ) -> None:
+        """Send requests again that were refused together, because one is not valid."""
+        for each in some:
+            await send([each])
 
     async def _set_verdicts(
-        self,
-        verdicts: list["asyncio.Future[str | None]"],
-        refusals: list[object],
-        answer: Mapping[str, Any],
+        self, some: Sequence[Asked], refusals: list[object], answer: Mapping[str, Any]
     ) -> None:
         """Answer when the result is served here, so that a VM reads what it wrote."""
         await self._has_come(answer)
-        for verdict, refusal in zip(verdicts, refusals, strict=True):
-            if not verdict.done():
-                verdict.set_result(None if refusal is None else str(refusal))
+        for each, refusal in zip(some, refusals, strict=True):
+            each.answer(None if refusal is None else str(refusal))
+
+    async def _set_enabled(
+        self, some: Sequence[Asked], answer: Mapping[str, Any]
+    ) -> None:
+        """Answer when the documents are served here."""
+        names = _enabled(some, answer)
+        has_come = await self._has_come(answer)
+        for each in some:
+            if each.vm not in names:
+                each.fail(UnreachableError(f"{each.vm} is not known here"))
+            elif not has_come:
+                each.fail(
+                    UnreachableError(f"the document of {each.vm} has not come yet")
+                )
+            else:
+                each.answer(None)
 
     async def _has_come(self, answer: Mapping[str, Any]) -> bool:
         """Wait until the result of a request is served here; return whether it is."""
@@ -204,12 +199,26 @@ def _refusals(answer: Mapping[str, Any], number: int) -> list[object]:
     return refusals
 
 
+def _enabled(some: Sequence[Asked], answer: Mapping[str, Any]) -> AbstractSet[str]:
+    """Return the VMs that the service has enabled."""
+    value: Any = answer.get("vms")
+    if isinstance(value, list):
+        return frozenset(map(str, cast("list[object]", value)))
+    # A service of an earlier version answers for the only one.
+    return {each.vm for each in some} if answer.get("enabled") is True else frozenset()
+
+
+def _fail(some: Sequence[Asked], error: UnreachableError) -> None:
+    for each in some:
+        each.fail(error)
+
+
 def _members(vm: str, event_ids: Sequence[str]) -> dict[str, Any]:
     """Return an approval for a body."""
     return {"vm": vm, "event_ids": event_ids}
 
 
-def _size(members: Mapping[str, Any]) -> int:
+def _size(members: Any) -> int:
     """Return the bytes of a value in a body, with the comma after it."""
     return len(json.dumps(members)) + 2
 

@@ -26,6 +26,9 @@ durable approval is answered then in any case."""
 APPROVALS_TOGETHER_MAX = 64
 """Maximum approvals of one request, as the service allows."""
 
+ENABLINGS_TOGETHER_MAX = 64
+"""Maximum VMs of one request that enables them, as the service allows."""
+
 EVENTS_TOGETHER_MAX = 1_000
 """Maximum events in the approvals of one request: as many as one VM can approve at once,
 some 40 KiB."""

@@ -8,6 +8,7 @@ import pytest
 from forewarn.admin.access import DEMANDS, Caller, Demand
 from forewarn.admin.decisions import DECISIONS
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
+from forewarn.admin.limits import RELAY_ENABLINGS_MAX
 from forewarn.control import tokens
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
@@ -176,6 +177,23 @@ def test_a_stolen_token_enables_only_the_vms_of_its_host(api: Api) -> None:
     ]
     views = api.gateway.store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
     assert {view.scope for view in views if view.is_enabled} == {"web"}
+
+
+def test_several_vms_are_enabled_by_one_request(api: Api) -> None:
+    token = api.create("h1")["token"]
+
+    def enable(body: Any) -> Any:
+        return api.ask(token, "POST", "/v1/relay/enable", body)
+
+    answer = enable({"vms": ["db_0", "same", "web_0", "no-such-vm"]}).json()
+    assert (answer["enabled"], answer["vms"]) == (False, ["db_0", "web_0"])
+    views = api.gateway.store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
+    assert {view.scope for view in views if view.is_enabled} == {"web", "db"}
+    answer = enable({"vms": ["web_0"]}).json()
+    assert (answer["enabled"], answer["vms"]) == (True, ["web_0"])
+    many = [f"vm-{number}" for number in range(RELAY_ENABLINGS_MAX + 1)]
+    for body in ({}, {"vms": []}, {"vm": "web_0", "vms": ["db_0"]}, {"vms": many}):
+        assert enable(body).status_code in {400, 422}
 
 
 def test_last_requests_are_ages_and_count_for_the_vms_of_the_host(api: Api) -> None:

@@ -422,24 +422,6 @@ def test_a_lost_connection_is_replaced_and_the_request_is_repeated(
     run(story())
 
 
-def test_the_first_request_of_a_view_waits_for_its_document(tmp_path: Path) -> None:
-    disabled = replace(HERE, views={"web": replace(view("web", 0), enabled=False)})
-
-    async def story() -> None:
-        async with knowing(tmp_path, messages.text_of(disabled)) as (service, relay):
-
-            def answer(_path: str, _body: Any) -> Any:
-                service.tell(change(1).replace('"epoch": 1', '"epoch": 2'))
-                return {"enabled": True, "position": "3.8.abc"}
-
-            service.answer = lambda _path, _body: {"enabled": False}
-            assert (await ask(relay))[0] == 503
-            service.answer = answer
-            assert (await ask(relay))[1]["DocumentIncarnation"] == 1
-
-    run(story())
-
-
 def test_last_requests_are_reported_when_the_relay_stops(tmp_path: Path) -> None:
     async def story() -> None:
         async with Service() as service:
