@@ -110,6 +110,8 @@ class CampaignPlan:
     digest: str
     untold: int = 0
     """Hosts of which the driver does not know whether the work is possible on them."""
+    late_models: tuple[tuple[str, int], ...] = ()
+    """The models that no stage before the last one has, and their hosts."""
 
     @property
     def all_blackouts(self) -> tuple[Blackout, ...]:
@@ -186,6 +188,7 @@ def plan_campaign(
         typical=typical,
         slow=slow,
         digest=_digest(campaign, names, stages, budget, refusals),
+        late_models=_late_models(fleet, ordered.hosts, stages),
     )
 
 
@@ -346,11 +349,11 @@ def _nothing_left(refusals: Sequence[Refusal]) -> RefusedError:
 def _counts(
     campaign: Campaign, fleet: FleetMap, hosts: Sequence[int]
 ) -> Mapping[str, Mapping[str, int]]:
-    """Return the hosts of each zone, cluster, rack and pool, and of named labels."""
+    """Return the hosts of each zone, cluster, rack, pool and model, and of named labels."""
     named = [label for label, _ in campaign.select.labels]
     named += [each.label for each in campaign.budget.by]
     counted: dict[str, Mapping[str, int]] = {}
-    for label in dict.fromkeys([*PLACES, *named]):
+    for label in dict.fromkeys([*PLACES, MODEL_LABEL, *named]):
         column = fleet.column(label)
         numbers = column.counts(hosts)
         counts = {
@@ -396,6 +399,30 @@ def _models(fleet: FleetMap, hosts: Sequence[int]) -> set[str]:
     # Many hosts have the same labels.
     different = set(map(fleet.labels.__getitem__, hosts))
     return {dict(labels).get(MODEL_LABEL, "") for labels in different}
+
+
+def _late_models(
+    fleet: FleetMap, hosts: Sequence[int], stages: Sequence[tuple[int, Stage]]
+) -> tuple[tuple[str, int], ...]:
+    """Return the models that only the last stage has, with their hosts.
+
+    `hosts` are in the order of the campaign, and `stages` have their numbers up to the end
+    of each.
+    """
+    *canaries, _ = stages
+    if not canaries:
+        return ()
+    column = fleet.column(MODEL_LABEL)
+    before, _ = canaries[-1]
+    met = {column.of[host] for host in hosts[:before]}
+    last = Counter(column.of[host] for host in hosts[before:])
+    return tuple(
+        sorted(
+            (column.names[model], count)
+            for model, count in last.items()
+            if model not in met and column.names[model]
+        )
+    )
 
 
 def _digest(

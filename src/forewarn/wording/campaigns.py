@@ -10,6 +10,9 @@ from forewarn.campaigns.planner import CampaignPlan
 from forewarn.problems import listed
 from forewarn.texts import count
 
+MODELS_NAMED_MAX = 3
+"""Maximum models that a warning names: one line."""
+
 _RESOURCES = {"places": "VMs", "vcpu": "vCPUs", "memory": "MiB of memory"}
 
 
@@ -193,6 +196,8 @@ def warnings(plan: CampaignPlan) -> list[str]:
             f"the driver does not know whether {plan.campaign.impact.value} is possible "
             f"on {count(plan.untold, 'host')}"
         )
+    if plan.late_models:
+        sentences.append(_late(plan.late_models, before=len(plan.stages)))
     for part in plan.parts:
         places = listed([f"{label}={value}" for label, value in part.blackout.places])
         sentences.append(
@@ -205,6 +210,19 @@ def warnings(plan: CampaignPlan) -> list[str]:
         if all(most < 0 for most in limit.most)
     ]
     return sentences
+
+
+def _late(models: Sequence[tuple[str, int]], *, before: int) -> str:
+    """Return which models are first met in the last stage, where failures are tolerated."""
+    named = listed(
+        [f"{model} ({count(hosts, 'host')})" for model, hosts in models],
+        MODELS_NAMED_MAX,
+    )
+    noun = "model" if len(models) == 1 else "models"
+    return (
+        f"no host of {noun} {named} comes before stage {before}, the last one: a fault of "
+        "that model shows late; a campaign of its own gives it canaries"
+    )
 
 
 def held(name: str, hosts: int) -> str:
