@@ -199,8 +199,10 @@ def test_vm_that_an_inventory_lacks_is_missing_first_and_back_when_it_has_it(
 
 
 def test_vm_whose_address_another_vm_has_is_gone(fleet: TwoSources) -> None:
-    fleet.find(FOUND.replace("vcpu = 4", 'vcpu = 4\nlisten = "127.0.0.1:81"'))
-    renamed = read_fleet(FOUND.replace('"web_0"', '"new"'), name="x")
+    listens = FOUND.replace('address = "192.0.2.4"', 'listen = "127.0.0.1:81"')
+    fleet.find(listens)
+    assert fleet.vm("web_0").listen
+    renamed = read_fleet(listens.replace('"web_0"', '"new"'), name="x")
     assert first_misses(fleet.records[Kind.VM].values(), renamed) == []
 
 
