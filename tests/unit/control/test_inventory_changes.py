@@ -142,25 +142,25 @@ def test_a_run_without_a_change_writes_nothing(world: World) -> None:
 
 def test_a_vm_on_which_the_driver_works_is_left_until_it_is_done(world: World) -> None:
     reboot(world, "h1", until=OperationState.IMPACTING)
-    seen = VMS | {"v1": "h2", "v3": "h4"}
-    first, second = sorted(apply(world, seen))
+    vms = VMS | {"v1": "h2", "v3": "h4"}
+    first, second = sorted(apply(world, vms))
     assert "vm v1 is left as it is for now: cannot move VM v1: operation" in first
     assert second == "~ vm v3: host h3 → h4"
     assert placed(world)["v1"] == "h1"
     world.advance(HOUR)
-    assert apply(world, seen) == ["~ vm v1: host h1 → h2"]
+    assert apply(world, vms) == ["~ vm v1: host h1 → h2"]
 
 
 def test_a_new_vm_on_a_host_with_announced_work_comes_later(world: World) -> None:
     reboot(world, "h1", until=OperationState.ANNOUNCED)
-    seen = VMS | {"new": "h1", "other": "h2"}
-    lines = apply(world, seen)
+    vms = VMS | {"new": "h1", "other": "h2"}
+    lines = apply(world, vms)
     assert "+ vm other on h2 (its own scope)" in lines
     assert any("vm new is left as it is for now: cannot put" in each for each in lines)
     assert world.read(lambda reader: reader.select(kinds.ALL_SCOPES, limit=99))
     assert "new" not in placed(world)
     world.advance(HOUR)
-    assert apply(world, seen) == ["+ vm new on h1 (its own scope)"]
+    assert apply(world, vms) == ["+ vm new on h1 (its own scope)"]
 
 
 def test_a_host_in_work_is_removed_later(world: World) -> None:
@@ -178,11 +178,11 @@ def test_a_host_in_work_is_removed_later(world: World) -> None:
 def test_a_vm_on_a_host_that_is_down_comes_after_its_repair(world: World) -> None:
     world.order(lambda work: failures.fail_host(work, "h5"))
     world.settle()
-    seen = VMS | {"new": "h5"}
-    assert "the host is down" in apply(world, seen)[0]
+    vms = VMS | {"new": "h5"}
+    assert "the host is down" in apply(world, vms)[0]
     world.order(lambda work: failures.restore_host(work, "h5"))
     world.settle()
-    assert apply(world, seen) == ["+ vm new on h5 (its own scope)"]
+    assert apply(world, vms) == ["+ vm new on h5 (its own scope)"]
 
 
 def test_an_author_and_an_inventory_can_write_one_vm(world: World) -> None:
@@ -202,13 +202,13 @@ def test_an_author_and_an_inventory_can_write_one_vm(world: World) -> None:
 
 
 def test_vm_is_removed_by_the_second_run_in_a_row_without_it(world: World) -> None:
-    seen = without("v1")
-    assert apply(world, seen) == [missing("v1")]
+    vms = without("v1")
+    assert apply(world, vms) == [missing("v1")]
     assert world.stored_vm("v1").is_missing
     assert apply(world) == []
     assert not world.stored_vm("v1").is_missing
-    assert apply(world, seen) == [missing("v1")]
-    assert apply(world, seen) == ["- vm v1"]
+    assert apply(world, vms) == [missing("v1")]
+    assert apply(world, vms) == ["- vm v1"]
 
 
 def test_host_of_a_missing_vm_is_removed_with_it(world: World) -> None:
@@ -219,13 +219,13 @@ def test_host_of_a_missing_vm_is_removed_with_it(world: World) -> None:
 
 def test_vm_on_which_the_driver_works_is_not_removed(world: World) -> None:
     reboot(world, "h1", until=OperationState.IMPACTING)
-    seen = without("v1")
-    assert apply(world, seen) == [missing("v1")]
-    [line] = apply(world, seen)
+    vms = without("v1")
+    assert apply(world, vms) == [missing("v1")]
+    [line] = apply(world, vms)
     assert "vm v1 is left as it is for now: cannot remove VM v1: operation" in line
     assert world.operations()[-1].state is OperationState.IMPACTING
     world.advance(HOUR)
-    assert apply(world, seen) == ["- vm v1"]
+    assert apply(world, vms) == ["- vm v1"]
 
 
 def test_vm_that_was_renamed_is_removed_at_once(world: World) -> None:
@@ -252,14 +252,14 @@ def test_vm_that_was_renamed_is_removed_at_once(world: World) -> None:
 def test_host_that_could_not_be_read_is_kept_with_its_vms(world: World) -> None:
     hosts = {name: "r1" for name in HOSTS if name != "h7"}
     # Its definition is left on another host, where it does not run.
-    seen = without("v7", "v8") | {"v7": "h6"}
+    vms = without("v7", "v8") | {"v7": "h6"}
     away = ("qemu+ssh://root@h7/system: no route to host",)
-    lines = apply(world, seen, hosts, unknown_hosts=away)
+    lines = apply(world, vms, hosts, unknown_hosts=away)
     assert missing("v8") in lines
     assert [line for line in lines if "h7" in line] == [
         f"host h7 is left as it is for now: the inventory could not read {away[0]}"
     ]
-    assert "- vm v8" in apply(world, seen, hosts, unknown_hosts=away)
+    assert "- vm v8" in apply(world, vms, hosts, unknown_hosts=away)
     assert placed(world)["v7"] == "h7"
     assert not world.stored_vm("v7").is_missing
-    assert apply(world, seen, hosts) == ["~ vm v7: host h7 → h6", "- host h7"]
+    assert apply(world, vms, hosts) == ["~ vm v7: host h7 → h6", "- host h7"]

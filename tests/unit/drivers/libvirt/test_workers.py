@@ -199,8 +199,8 @@ def test_vm_that_is_off_when_the_worker_looks_has_no_known_reason(
 ) -> None:
     world.libvirts.host("h1").defineXML("<domain><name>off_0</name></domain>")
     world.workers.watch_hosts(["h1", "h2"])
-    seen = world.until_seen("off_0", running=False)
-    assert (seen.host, seen.cause) == ("h1", StopCause.UNKNOWN)
+    sighting = world.until_seen("off_0", running=False)
+    assert (sighting.host, sighting.cause) == ("h1", StopCause.UNKNOWN)
 
 
 def test_old_definition_does_not_hide_where_a_vm_runs(world: World) -> None:
@@ -208,8 +208,8 @@ def test_old_definition_does_not_hide_where_a_vm_runs(world: World) -> None:
     old = {"vm": "a", "running": False, "host": "h1", "cause": "unknown"}
     for line in (here, old):
         world.workers._on_line({"seen": line})
-    [seen] = world.workers.take()
-    assert (seen.running, seen.host) == (True, "h2")
+    [sighting] = world.workers.take()
+    assert (sighting.running, sighting.host) == (True, "h2")
 
 
 def test_many_troubles_are_cut(world: World) -> None:
