@@ -19,6 +19,10 @@ from tests.support.processes import Serving, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+PAUSED_BY_CHECKS = "campaign … is paused until its checks answer: …"
+"""A check that does not answer pauses a campaign after a quarter of an hour:
+`tests/unit/control/test_campaign_checks.py` has that on the virtual clock."""
+
 TOKENS = {name: f"{name}-0123456789abcdef0123" for name in ("alice", "bob")}
 
 FLEET = "".join(f'[[host]]\nname = "h{number}"\n' for number in range(4))
@@ -145,5 +149,7 @@ def test_each_refusal_of_a_resumption_tells_how_to_go_on(company: Company) -> No
 
     for refusal in VERBS["campaign-resume"].refusals:
         for sentence in refusal.sentences:
+            if sentence == PAUSED_BY_CHECKS:
+                continue
             pattern = ".*".join(map(re.escape, sentence.split("…")))
             assert any(re.search(pattern, each) for each in company.refused), sentence
