@@ -103,8 +103,9 @@ def ending(life: Life) -> dict[str, Any]:
         "requests": sorted(
             (each.verb.value, each.state.value) for each in mirror.requests.values()
         ),
+        # An epoch begins with the term, and each crash with another one.
         "views": {
-            name: (view.epoch, view.incarnation, view.is_enabled)
+            name: (view.incarnation, view.is_enabled)
             for name, view in mirror.views.items()
         },
         "now": life.world.now,
