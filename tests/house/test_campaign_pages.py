@@ -137,7 +137,7 @@ PROOFS = {
         ),
         "A drain must be taken back": (
             f"{_U}campaigns.py::test_a_halt_withdraws_announcements_without_impact",
-            f"{_U}campaign_steps.py::test_a_halt_during_visits_lets_them_end",
+            f"{_U}campaign_steps.py::test_a_halt_during_visits_lets_only_work_that_has_begun_end",
         ),
         "A host cannot be emptied": (
             (

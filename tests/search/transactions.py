@@ -123,7 +123,7 @@ def resolve_failed(turn: Turn, slot: int, down: int) -> None:
 def look(turn: Turn, slot: int, _second: int) -> None:
     """Look again at an operation that waits (`again.recheck`).
 
-    If it was held for too long and still cannot start, its tenants are told again.
+    If it was held for too long and still cannot start, its tenants are notified again.
     """
     before, hold = turn.ops[slot], turn.model.setting.hold
     turn.start_if_ready(slot)

@@ -288,7 +288,7 @@ CampaignShape = shape(
     checks=(list[str], "Names of its checks, which GET /v1/checks has."),
     warnings=(
         list[str],
-        "What it does not do although operators can expect it: work on its hosts.",
+        "Expected effects that it does not have: work on its hosts.",
     ),
     waits_for=(str, "Why it announces no further host now; empty: it may."),
 )

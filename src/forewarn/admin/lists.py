@@ -67,7 +67,8 @@ class Ordered(Paged):
     """A page of a list that can be read from its end."""
 
     newest: bool = Field(
-        default=False, description="From the newest on. `after` goes on with the older."
+        default=False,
+        description="From the newest on. `after` continues with the older.",
     )
 
 

@@ -135,8 +135,7 @@ def plan_campaign(
     selected = select(fleet, campaign.select)
     reserve = _reserve(campaign, terms)
     budget = limits.resolve(fleet, selected, campaign.budget, reserve=reserve)
-    is_placed = campaign.impact.empties_host and not terms.driver_chooses
-    pools = clearing.pools_of(fleet, reserve) if is_placed else None
+    pools = _pools(campaign, fleet, terms, reserve)
     most = budget.tenant_most
     refused = clearing.refusals(fleet, selected, campaign.impact, most, pools=pools)
     hosts = [host for host in selected if host not in refused]
@@ -215,6 +214,14 @@ def _reserve(campaign: Campaign, terms: Terms) -> Amount:
     # The moves of an emergency may use the reserve (`control.rules.reserves`).
     is_kept = campaign.impact.empties_host and not campaign.is_emergency
     return terms.reserve if is_kept else NO_RESERVE
+
+
+def _pools(
+    campaign: Campaign, fleet: FleetMap, terms: Terms, reserve: Amount
+) -> dict[int, clearing.Pool] | None:
+    """Return the pools that must have places for the VMs; None: no VM needs one."""
+    is_placed = campaign.impact.empties_host and not terms.driver_chooses
+    return clearing.pools_of(fleet, reserve) if is_placed else None
 
 
 def _arranged(
@@ -414,13 +421,13 @@ def _late_models(
         return ()
     column = fleet.column(MODEL_LABEL)
     before, _ = canaries[-1]
-    met = {column.of[host] for host in hosts[:before]}
+    canary_models = {column.of[host] for host in hosts[:before]}
     last = Counter(column.of[host] for host in hosts[before:])
     return tuple(
         sorted(
             (column.names[model], count)
             for model, count in last.items()
-            if model not in met and column.names[model]
+            if model not in canary_models and column.names[model]
         )
     )
 

@@ -200,7 +200,7 @@ class StopCause(enum.Enum):
     SHUT_DOWN = "shut-down"
     """Its user shut it down from inside."""
     UNKNOWN = "unknown"
-    """It has not run since before the driver looked, and the driver cannot tell why."""
+    """It has not run since before the driver looked, for an unknown reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,8 +132,8 @@ def _halt_report(halt: Halt) -> Json:
 def _warnings(campaign: CampaignRecord, request: Request) -> list[str]:
     """Return what a campaign does not do, although its operators can expect it."""
     has_work = any(each.kind is StepKind.WORK for each in request.steps)
-    found = "" if has_work else campaign_texts.without_work(campaign.impact)
-    return [found] if found else []
+    warning = "" if has_work else campaign_texts.without_work(campaign.impact)
+    return [warning] if warning else []
 
 
 def failure_of(reader: Reader, operation_id: str) -> str:

@@ -231,16 +231,16 @@ def rooms(reader: Reader, hosts: Collection[str] | None = None) -> list[Alike]:
     Few kinds of hosts are left of a large fleet, and no record is read as a whole: 100,000
     hosts take 0.2 seconds.
     """
-    found = Counter[tuple[Any, ...]]()
+    numbers = Counter[tuple[Any, ...]]()
     for part in (
         columns(reader, kinds.ALL_ROOMS, _SUMMED)
         if hosts is None
         else columns_of(reader, Capacity, _SUMMED, hosts)
     ):
-        found.update(zip(*part, strict=True))
+        numbers.update(zip(*part, strict=True))
     return [
         Alike(Capacity(host="", **dict(zip(_SUMMED, values, strict=True))), number)
-        for values, number in found.items()
+        for values, number in numbers.items()
     ]
 
 

@@ -4,7 +4,7 @@ Only the replica that leads has it: each of the others would count the same.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from forewarn.admin.attention import surroundings
 from forewarn.admin.gateways import ClusterGateway, WebhookGateway
@@ -40,12 +40,12 @@ class ProblemMetrics:
         """Return the metric; nothing if the store cannot be read."""
         if self._leading.elsewhere is not None:
             return ()
-        found: Iterable[Reading] = ()
+        readings: Sequence[Reading] = ()
         # A store or a service that does not answer has metrics of its own.
         with contextlib.suppress(ForewarnError):
             # Several scrapers cost as much as one.
-            found = await self._shared.get("problems", self._read)
-        return tuple(found)
+            readings = await self._shared.get("problems", self._read)
+        return readings
 
     async def _read(self) -> Sequence[Reading]:
         gateway = self._gateway()
@@ -53,7 +53,8 @@ class ProblemMetrics:
 
         def count(fresh: Reader) -> dict[str, int]:
             reader = tenant_reader.remembered(fresh)
-            found = attention.problems(reader, around, now=gateway.now())
-            return attention.counts(found)
+            return attention.counts(
+                attention.problems(reader, around, now=gateway.now())
+            )
 
         return (Reading(metric_definitions.PROBLEMS, await gateway.read(count)),)

@@ -162,8 +162,8 @@ _WITHOUT_WORK = {
 
 def without_work(impact: Impact) -> str:
     """Return what a campaign without a step `work` does; empty: it needs one."""
-    found = _WITHOUT_WORK.get(impact)
-    return "" if found is None else f"there is no step work: {found}"
+    effect = _WITHOUT_WORK.get(impact)
+    return "" if effect is None else f"there is no step work: {effect}"
 
 
 def warnings(plan: CampaignPlan) -> list[str]:

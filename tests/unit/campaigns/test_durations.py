@@ -32,21 +32,21 @@ def test_too_few_hosts_measure_nothing() -> None:
 
 
 def test_half_of_the_hosts_are_typical_and_a_tenth_is_slower_than_slow() -> None:
-    found = measured([sample(minutes) for minutes in range(1, 11)], [])
-    assert found is not None
-    assert (found.work.typical, found.work.slow) == (5 * MINUTE, 9 * MINUTE)
-    assert found.work.is_given
-    assert found.notice_slow == 9 * MINUTE // 2
-    assert found.notices == tuple(each * MINUTE // 2 for each in range(1, 11))
-    assert found.models == ()
+    durations = measured([sample(minutes) for minutes in range(1, 11)], [])
+    assert durations is not None
+    assert (durations.work.typical, durations.work.slow) == (5 * MINUTE, 9 * MINUTE)
+    assert durations.work.is_given
+    assert durations.notice_slow == 9 * MINUTE // 2
+    assert durations.notices == tuple(each * MINUTE // 2 for each in range(1, 11))
+    assert durations.models == ()
 
 
 def test_hosts_of_the_same_model_count_if_there_are_enough() -> None:
     slow = [sample(60, model="old")] * SAMPLES_MIN
     fast = [sample(5, model="new")] * SAMPLES_MIN
-    found = measured([*slow, *fast], ["new", "new"])
-    assert found is not None
-    assert (found.models, found.work.slow) == (("new",), 5 * MINUTE)
+    durations = measured([*slow, *fast], ["new", "new"])
+    assert durations is not None
+    assert (durations.models, durations.work.slow) == (("new",), 5 * MINUTE)
     fewer = measured([*slow, *fast[1:]], ["new"])
     assert fewer is not None
     assert (fewer.models, fewer.work.slow) == ((), 60 * MINUTE)
@@ -56,9 +56,13 @@ def test_only_work_with_the_same_step_counts() -> None:
     drains = [sample(1)] * SAMPLES_MIN
     flashes = [replace(sample(44), step="flash")] * SAMPLES_MIN
     assert measured(drains, [], step="flash") is None
-    found = measured([*drains, *flashes], [], step="flash")
-    assert found is not None
-    assert (found.step, found.hosts, found.slow) == ("flash", SAMPLES_MIN, 44 * MINUTE)
+    durations = measured([*drains, *flashes], [], step="flash")
+    assert durations is not None
+    assert (durations.step, durations.hosts, durations.slow) == (
+        "flash",
+        SAMPLES_MIN,
+        44 * MINUTE,
+    )
     without = measured([*drains, *flashes], [])
     assert without is not None
     assert (without.step, without.slow) == ("", MINUTE)
@@ -67,44 +71,44 @@ def test_only_work_with_the_same_step_counts() -> None:
 def test_empty_hosts_do_not_count_if_vms_are_moved_away() -> None:
     empty = [sample(1, vms=False)] * SAMPLES_MIN
     assert measured(empty, [], moves_vms=True) is None
-    found = measured([*empty, *[sample(44)] * SAMPLES_MIN], [], moves_vms=True)
-    assert found is not None
-    assert (found.hosts, found.slow) == (SAMPLES_MIN, 44 * MINUTE)
+    durations = measured([*empty, *[sample(44)] * SAMPLES_MIN], [], moves_vms=True)
+    assert durations is not None
+    assert (durations.hosts, durations.slow) == (SAMPLES_MIN, 44 * MINUTE)
 
 
 def test_slow_time_of_the_file_is_a_lower_bound() -> None:
     samples = [sample(20)] * SAMPLES_MIN
     used = []
     for minutes in (0, 10, 44):
-        found = measured(samples, [], slow_min=minutes * MINUTE)
-        assert found is not None
-        assert found.slow == found.work.typical == 20 * MINUTE
-        used.append(found.work.slow // MINUTE)
+        durations = measured(samples, [], slow_min=minutes * MINUTE)
+        assert durations is not None
+        assert durations.slow == durations.work.typical == 20 * MINUTE
+        used.append(durations.work.slow // MINUTE)
     assert used == [20, 20, 44]
 
 
 def test_only_the_newest_hosts_count() -> None:
     old = [sample(60, at=1)] * SAMPLES_MAX
     new = [sample(5, at=2)] * SAMPLES_MAX
-    found = measured([*old, *new], [])
-    assert found is not None
-    assert (found.hosts, found.work.slow) == (SAMPLES_MAX, 5 * MINUTE)
+    durations = measured([*old, *new], [])
+    assert durations is not None
+    assert (durations.hosts, durations.work.slow) == (SAMPLES_MAX, 5 * MINUTE)
 
 
 def test_empty_hosts_say_nothing_about_notices() -> None:
-    found = measured([sample(5, vms=False)] * SAMPLES_MIN, [])
-    assert found is not None
-    assert found.notice_typical is None
+    durations = measured([sample(5, vms=False)] * SAMPLES_MIN, [])
+    assert durations is not None
+    assert durations.notice_typical is None
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1), st.integers(1, 100))
 def test_a_percentile_is_a_value_that_enough_do_not_exceed(
     values: list[int], percent: int
 ) -> None:
-    found = percentile(values, percent)
-    assert found in values
-    assert sum(each <= found for each in values) * 100 >= len(values) * percent
-    assert sum(each < found for each in values) * 100 < len(values) * percent
+    durations = percentile(values, percent)
+    assert durations in values
+    assert sum(each <= durations for each in values) * 100 >= len(values) * percent
+    assert sum(each < durations for each in values) * 100 < len(values) * percent
 
 
 @pytest.mark.parametrize(("percent", "value"), [(50, 2), (90, 4), (100, 4), (1, 1)])

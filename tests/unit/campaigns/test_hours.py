@@ -15,21 +15,21 @@ def hours(work: int) -> Hours:
 
 
 def test_a_host_starts_while_its_work_ends_in_the_window() -> None:
-    found = hours(44 * MINUTE)
-    assert found.why_held(OPENS) is None
-    assert found.why_held(OPENS + 16 * MINUTE) is None
+    starts = hours(44 * MINUTE)
+    assert starts.why_held(OPENS) is None
+    assert starts.why_held(OPENS + 16 * MINUTE) is None
     for late in (20 * MINUTE, 59 * MINUTE, 61 * MINUTE):
-        assert found.why_held(OPENS + late) == OutsideWindow(
+        assert starts.why_held(OPENS + late) == OutsideWindow(
             campaign="bios", opens=OPENS + DAY
         )
 
 
 def test_a_window_of_the_length_of_the_work_is_long_enough() -> None:
-    found = hours(HOUR)
+    starts = hours(HOUR)
     # A start is a little later than the timer that it waited for.
-    assert found.why_held(OPENS + 5 * SECOND) is None
-    assert found.why_held(OPENS + LATE_MAX) is None
-    assert found.why_held(OPENS + LATE_MAX + SECOND) is not None
+    assert starts.why_held(OPENS + 5 * SECOND) is None
+    assert starts.why_held(OPENS + LATE_MAX) is None
+    assert starts.why_held(OPENS + LATE_MAX + SECOND) is not None
 
 
 def test_a_window_that_is_shorter_than_the_work_never_opens() -> None:

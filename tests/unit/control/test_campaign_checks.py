@@ -26,93 +26,93 @@ FILE = '[[campaign.check]]\nuse = "errors"\n' + ONE_STAGE
 
 
 def of(hosts: int) -> World:
-    it = world_of([{f"s{number}": 0} for number in range(hosts)])
-    it.plane.checks = Board({"errors": 5 * MINUTE})
-    return it
+    world = world_of([{f"s{number}": 0} for number in range(hosts)])
+    world.plane.checks = Board({"errors": 5 * MINUTE})
+    return world
 
 
-def say(it: World, outcome: Outcome, reason: str = "3 errors") -> None:
-    result = CheckResult(name="errors", outcome=outcome, reason=reason, at=it.now)
-    it.plane.checks.take(result)
+def say(world: World, outcome: Outcome, reason: str = "3 errors") -> None:
+    result = CheckResult(name="errors", outcome=outcome, reason=reason, at=world.now)
+    world.plane.checks.take(result)
 
 
-def pass_for(it: World, minutes: int) -> None:
+def pass_for(world: World, minutes: int) -> None:
     for _ in range(minutes):
-        say(it, Outcome.PASS)
-        it.advance("1m")
+        say(world, Outcome.PASS)
+        world.advance("1m")
 
 
 def test_no_host_is_announced_before_the_check_has_passed() -> None:
-    it = of(3)
-    start(it, FILE)
-    assert it.plane.checks.needed == {"errors"}
-    assert in_work(it) == []
-    assert waits_for(it).startswith("check errors of campaign bios is unknown: ")
-    say(it, Outcome.PASS)
-    it.advance("20s")
-    assert in_work(it) == [name_of(0)]
-    pass_for(it, 120)
-    assert campaign(it).state is CampaignState.DONE
-    assert it.plane.checks.needed == frozenset()
+    world = of(3)
+    start(world, FILE)
+    assert world.plane.checks.needed == {"errors"}
+    assert in_work(world) == []
+    assert waits_for(world).startswith("check errors of campaign bios is unknown: ")
+    say(world, Outcome.PASS)
+    world.advance("20s")
+    assert in_work(world) == [name_of(0)]
+    pass_for(world, 120)
+    assert campaign(world).state is CampaignState.DONE
+    assert world.plane.checks.needed == frozenset()
 
 
 def test_a_failed_check_halts_the_campaign_and_withdraws_its_announcements() -> None:
-    it = of(3)
-    start(it, FILE)
-    say(it, Outcome.PASS)
-    it.advance("20s")
-    assert announced(it) == [name_of(0)]
-    say(it, Outcome.FAIL)
-    it.advance("20s")
-    found = campaign(it)
+    world = of(3)
+    start(world, FILE)
+    say(world, Outcome.PASS)
+    world.advance("20s")
+    assert announced(world) == [name_of(0)]
+    say(world, Outcome.FAIL)
+    world.advance("20s")
+    found = campaign(world)
     assert found.halt is not None
     assert found.halt.cause is HaltCause.CHECK
-    assert announced(it) == []
+    assert announced(world) == []
     with pytest.raises(
         RefusedError, match="check errors of campaign bios fails: "
     ) as no:
-        steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+        steer(world, lambda work: campaigns.resume(work, "bios", by_all=False))
     assert "--despite errors --reason TEXT`" in no.value.hint
-    assert campaign(it).state is CampaignState.HALTED
+    assert campaign(world).state is CampaignState.HALTED
     steer(
-        it,
+        world,
         lambda work: campaigns.resume(work, "bios", by_all=False, despite=["errors"]),
     )
-    it.advance("1d")
-    assert campaign(it).state is CampaignState.DONE
+    world.advance("1d")
+    assert campaign(world).state is CampaignState.DONE
 
 
 def test_an_unknown_check_pauses_the_campaign_until_it_passes() -> None:
-    it = of(4)
-    start(it, FILE)
-    pass_for(it, 40)
-    assert campaign(it).done == 1
-    it.advance("10m")
-    assert campaign(it).state is CampaignState.RUNNING
-    assert waits_for(it).startswith(
+    world = of(4)
+    start(world, FILE)
+    pass_for(world, 40)
+    assert campaign(world).done == 1
+    world.advance("10m")
+    assert campaign(world).state is CampaignState.RUNNING
+    assert waits_for(world).startswith(
         "check errors of campaign bios is unknown: its last"
     )
-    it.advance("20m")
-    (pause,) = campaign(it).pauses
+    world.advance("20m")
+    (pause,) = campaign(world).pauses
     assert pause.by.text == "checks"
-    assert in_work(it) == []
-    pass_for(it, 1)
-    assert campaign(it).state is CampaignState.RUNNING
-    assert len(in_work(it)) == 1
+    assert in_work(world) == []
+    pass_for(world, 1)
+    assert campaign(world).state is CampaignState.RUNNING
+    assert len(in_work(world)) == 1
 
 
 def test_a_pause_by_an_unknown_check_is_a_problem_that_names_what_works() -> None:
-    it = of(4)
-    start(it, FILE)
-    it.advance("20m")
-    assert campaign(it).state is CampaignState.PAUSED
+    world = of(4)
+    start(world, FILE)
+    world.advance("20m")
+    assert campaign(world).state is CampaignState.PAUSED
     command = "forewarn campaign resume bios --despite errors --reason TEXT"
-    found = it.read(lambda reader: attention.problems(reader, now=it.now))
+    found = world.read(lambda reader: attention.problems(reader, now=world.now))
     (problem,) = (each for each in found if each.campaign)
     assert problem.kind.value == "campaign-waits"
-    assert problem.since == campaign(it).pauses[0].at
+    assert problem.since == campaign(world).pauses[0].at
     assert problem.actions == ("check run", "campaign resume")
-    assert problem.text == waits_for(it)
+    assert problem.text == waits_for(world)
     assert problem.text.startswith(
         "campaign bios is paused until check errors passes: "
     )
@@ -122,41 +122,41 @@ def test_a_pause_by_an_unknown_check_is_a_problem_that_names_what_works() -> Non
     with pytest.raises(
         RefusedError, match="is paused until its checks answer: errors"
     ) as no:
-        steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+        steer(world, lambda work: campaigns.resume(work, "bios", by_all=False))
     assert command in no.value.hint
     steer(
-        it,
+        world,
         lambda work: campaigns.resume(work, "bios", by_all=False, despite=["errors"]),
     )
-    assert campaign(it).state is CampaignState.RUNNING
-    it.advance("1h")
-    assert campaign(it).done
+    assert campaign(world).state is CampaignState.RUNNING
+    world.advance("1h")
+    assert campaign(world).done
 
 
 def test_a_pause_of_an_operator_comes_before_that_of_a_check() -> None:
-    it = of(4)
-    start(it, FILE)
-    it.advance("20m")
-    steer(it, lambda work: campaigns.pause(work, "bios"), reason="release tonight")
-    assert waits_for(it).endswith("release tonight")
+    world = of(4)
+    start(world, FILE)
+    world.advance("20m")
+    steer(world, lambda work: campaigns.pause(work, "bios"), reason="release tonight")
+    assert waits_for(world).endswith("release tonight")
     steer(
-        it,
+        world,
         lambda work: campaigns.resume(work, "bios", by_all=False, despite=["errors"]),
     )
-    assert campaign(it).pauses == ()
+    assert campaign(world).pauses == ()
 
 
 def test_a_campaign_needs_the_check_in_the_settings() -> None:
-    it = world_of([{"a": 0}])
+    world = world_of([{"a": 0}])
     with pytest.raises(RefusedError, match="there is no check errors"):
-        start(it, FILE)
-    it = of(1)
-    start(it, FILE)
-    say(it, Outcome.FAIL)
-    it.advance("20s")
+        start(world, FILE)
+    world = of(1)
+    start(world, FILE)
+    say(world, Outcome.FAIL)
+    world.advance("20s")
     with pytest.raises(RefusedError, match="campaign bios has no check latency"):
         steer(
-            it,
+            world,
             lambda work: campaigns.resume(
                 work, "bios", by_all=False, despite=["latency"]
             ),

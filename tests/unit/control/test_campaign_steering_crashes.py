@@ -103,7 +103,7 @@ class Story:
             store=lambda: SqliteStore(file),
         )
 
-    def tell(self) -> None:
+    def play(self) -> None:
         """Continue the story from any of its states to its end."""
         for _ in range(300):
             if campaign(self.world).state in ENDED:
@@ -134,13 +134,13 @@ class Story:
 
     def check(self) -> None:
         """Check the end, and that no host was rebooted twice."""
-        found = campaign(self.world)
-        assert found.state is self.end
+        record = campaign(self.world)
+        assert record.state is self.end
         done = sorted(each.host for each in ended(self.world, OperationState.DONE))
         started = [each for each in self.world.operations() if each.started_at]
         if self.end is CampaignState.DONE:
             assert done == [name_of(number) for number in range(HOSTS)]
-        assert len(started) == len(done) == found.done
+        assert len(started) == len(done) == record.done
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -150,21 +150,21 @@ def test_a_crash_at_any_commit_of_an_order_loses_nothing(
     for number in range(1, 200, amounts().crash_stride):
         file = tmp_path / f"{number}.db"
         story = Story(file, name)
-        it = story.world
-        start(it, HOSTS_IN_TURN)
-        before = it.passed["committed"]
-        it.crash_at = lambda place, count, at=before + number: (
+        world = story.world
+        start(world, HOSTS_IN_TURN)
+        before = world.passed["committed"]
+        world.crash_at = lambda place, count, at=before + number: (
             place == "committed" and count == at
         )
         try:
-            story.tell()
+            story.play()
         except CrashError:
             story.has_crashed = True
-            it.restart()
-            assert check_of(it, file) == []
-            story.tell()
+            world.restart()
+            assert check_of(world, file) == []
+            story.play()
         story.check()
-        it.store.close()
+        world.store.close()
         if not story.has_crashed:
             break
     else:
@@ -185,7 +185,7 @@ def test_every_arrow_of_the_table_is_in_a_story(
     for name in STORIES:
         story = Story(tmp_path / "store.db", name)
         start(story.world, HOSTS_IN_TURN)
-        story.tell()
+        story.play()
         story.world.store.close()
         (tmp_path / "store.db").unlink()
     arrows = {(state, given) for state, row in CAMPAIGN_STEPS.items() for given in row}

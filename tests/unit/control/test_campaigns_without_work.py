@@ -24,20 +24,24 @@ REBOOTS = (
 )
 
 
-def plan(it: World, more: str = ONE_STAGE, *, impact: str = "reboot") -> dict[str, Any]:
+def plan(
+    world: World, more: str = ONE_STAGE, *, impact: str = "reboot"
+) -> dict[str, Any]:
     text = CampaignText(name="c.toml", text=file_of(more, impact=impact))
-    asked = campaign_plans.plan_request(
+    request = campaign_plans.plan_request(
         text,
-        it.plane.policy,
-        now=it.now,
-        host_steps=it.driver.host_steps(),
+        world.plane.policy,
+        now=world.now,
+        host_steps=world.driver.host_steps(),
     )
-    return json.loads(it.read(lambda reader: campaign_plans.planned(reader, asked)))
+    return json.loads(
+        world.read(lambda reader: campaign_plans.planned(reader, request))
+    )
 
 
-def report(it: World) -> dict[str, Any]:
-    found = campaign(it)
-    return it.read(lambda reader: campaign_report(reader, found, now=it.now))
+def report(world: World) -> dict[str, Any]:
+    planned = campaign(world)
+    return world.read(lambda reader: campaign_report(reader, planned, now=world.now))
 
 
 @pytest.mark.parametrize(
@@ -51,36 +55,36 @@ def report(it: World) -> dict[str, Any]:
 def test_plan_and_show_say_what_a_campaign_without_work_does(
     impact: str, does: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    it = world_of([{"a": 0}, {"b": 0}])
-    warning = plan(it, impact=impact)["warnings"][0]
+    world = world_of([{"a": 0}, {"b": 0}])
+    warning = plan(world, impact=impact)["warnings"][0]
     assert warning.startswith(f"there is no step work: {does}")
-    start(it, ONE_STAGE, impact=impact)
-    assert report(it)["warnings"] == [warning]
-    show_campaign(report(it))
+    start(world, ONE_STAGE, impact=impact)
+    assert report(world)["warnings"] == [warning]
+    show_campaign(report(world))
     assert "warning: there is no step work" in capsys.readouterr().out
 
 
 def test_a_reboot_without_work_reboots_no_host() -> None:
-    it = world_of([{"a": 0}, {}], driver=SimulatedDriver(steps=NO_STEPS))
-    found = plan(it)
-    assert found["warnings"][:2] == [
+    world = world_of([{"a": 0}, {}], driver=SimulatedDriver(steps=NO_STEPS))
+    planned = plan(world)
+    assert planned["warnings"][:2] == [
         REBOOTS,
         "nothing at all is done on 1 host without VMs",
     ]
 
 
 def test_a_campaign_with_work_has_no_such_warning() -> None:
-    it = world_of([{"a": 0}, {}])
-    assert not any("no step work" in each for each in plan(it, WORK)["warnings"])
-    start(it, WORK, impact="live-migrate")
-    assert report(it)["warnings"] == []
+    world = world_of([{"a": 0}, {}])
+    assert not any("no step work" in each for each in plan(world, WORK)["warnings"])
+    start(world, WORK, impact="live-migrate")
+    assert report(world)["warnings"] == []
 
 
 def test_a_campaign_that_would_do_nothing_at_all_is_refused() -> None:
-    it = world_of([{}, {}])
+    world = world_of([{}, {}])
     with pytest.raises(RefusedError, match="campaign bios would do nothing") as no:
-        plan(it, impact="live-migrate")
+        plan(world, impact="live-migrate")
     assert no.value.hint == "Add a step work to [campaign.steps]."
     with pytest.raises(RefusedError, match="would do nothing"):
-        start(it, impact="live-migrate")
-    assert plan(it, WORK, impact="live-migrate")["host_count"] == 2
+        start(world, impact="live-migrate")
+    assert plan(world, WORK, impact="live-migrate")["host_count"] == 2

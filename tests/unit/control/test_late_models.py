@@ -24,23 +24,25 @@ def of(*models: str) -> World:
     return World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
 
 
-def plan(it: World, more: str) -> dict[str, Any]:
+def plan(world: World, more: str) -> dict[str, Any]:
     text = CampaignText(name="c.toml", text=file_of(more, impact="freeze"))
-    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now)
-    return json.loads(it.read(lambda reader: campaign_plans.planned(reader, asked)))
+    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    return json.loads(
+        world.read(lambda reader: campaign_plans.planned(reader, request))
+    )
 
 
-def late(found: dict[str, Any]) -> list[str]:
-    return [each for each in found["warnings"] if "comes before stage" in each]
+def late(planned: dict[str, Any]) -> list[str]:
+    return [each for each in planned["warnings"] if "comes before stage" in each]
 
 
 def test_a_model_that_only_the_last_stage_has_is_named() -> None:
-    found = plan(of(*["old"] * 6, *["new"] * 6), CANARIES)
-    assert found["counts"]["model"] == [
+    planned = plan(of(*["old"] * 6, *["new"] * 6), CANARIES)
+    assert planned["counts"]["model"] == [
         {"value": "new", "hosts": 6},
         {"value": "old", "hosts": 6},
     ]
-    (warning,) = late(found)
+    (warning,) = late(planned)
     assert warning == (
         "no host of model new (6 hosts) comes before stage 3, the last one: a fault of that "
         "model shows late; a campaign of its own gives it canaries"
@@ -54,7 +56,7 @@ def test_models_of_the_canary_stages_are_not_named() -> None:
 
 
 def test_few_of_many_late_models_are_named() -> None:
-    found = plan(of(*["old"] * 6, *(f"m{number}" for number in range(5))), CANARIES)
-    (warning,) = late(found)
+    planned = plan(of(*["old"] * 6, *(f"m{number}" for number in range(5))), CANARIES)
+    (warning,) = late(planned)
     assert warning.startswith("no host of models m0 (1 host), m1 (1 host), m2 (1 host)")
     assert "m3" not in warning

@@ -30,21 +30,21 @@ def of(hosts: int) -> World:
 
 
 def test_a_plan_without_past_work_uses_the_durations_of_the_file() -> None:
-    it = of(3)
-    found = plan(it)
+    world = of(3)
+    found = plan(world)
     assert found["measured"] is None
     assert any("durations are assumed" in each for each in found["warnings"])
-    start(it)
-    it.advance("1d")
-    assert plan(it)["measured"] is None, "three hosts are too few"
+    start(world)
+    world.advance("1d")
+    assert plan(world)["measured"] is None, "three hosts are too few"
 
 
 def test_a_plan_uses_the_measured_durations_of_the_same_impact() -> None:
-    it = of(HOSTS)
-    start(it, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
-    it.advance("2d")
-    assert campaign(it).done == HOSTS
-    found = plan(it)
+    world = of(HOSTS)
+    start(world, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
+    world.advance("2d")
+    assert campaign(world).done == HOSTS
+    found = plan(world)
     measured = found["measured"]
     assert measured["hosts"] == HOSTS
     # The simulated driver reboots in a minute, and nobody approves early.
@@ -55,14 +55,14 @@ def test_a_plan_uses_the_measured_durations_of_the_same_impact() -> None:
     ]
     assert not any("durations are assumed" in each for each in found["warnings"])
     assert found["typical"]["ends"] == found["slow"]["ends"]
-    assert plan(it, impact="freeze")["measured"] is None
+    assert plan(world, impact="freeze")["measured"] is None
 
 
 def test_measured_durations_decide_what_fits_before_a_window_closes() -> None:
-    it = of(HOSTS)
-    start(it, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
-    it.advance("2d")
-    second = start(it, ONE_STAGE, name="second")
+    world = of(HOSTS)
+    start(world, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
+    world.advance("2d")
+    second = start(world, ONE_STAGE, name="second")
     assert second.slow == 60_000_000
 
 
@@ -76,25 +76,27 @@ slow = "44m"
 
 
 def test_other_work_with_the_same_impact_is_not_measured() -> None:
-    it = of(HOSTS)
+    world = of(HOSTS)
     drained = "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE
-    start(it, drained, impact="live-migrate")
-    it.advance("2d")
-    assert campaign(it).done == HOSTS
-    assert plan(it, impact="live-migrate")["measured"]["step"] == ""
-    assert plan(it, FLASH + ONE_STAGE, impact="live-migrate")["measured"] is None
-    second = start(it, FLASH + ONE_STAGE, name="second", impact="live-migrate")
+    start(world, drained, impact="live-migrate")
+    world.advance("2d")
+    assert campaign(world).done == HOSTS
+    assert plan(world, impact="live-migrate")["measured"]["step"] == ""
+    assert plan(world, FLASH + ONE_STAGE, impact="live-migrate")["measured"] is None
+    second = start(world, FLASH + ONE_STAGE, name="second", impact="live-migrate")
     assert second.slow == 44 * MINUTE
 
 
 def test_slow_time_of_the_file_is_a_lower_bound_of_the_measured_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    it = of(HOSTS)
-    start(it, "[campaign.budget]\nin_flight = 6\n" + FLASH + ONE_STAGE, impact="none")
-    it.advance("2d")
-    assert campaign(it).done == HOSTS
-    found = plan(it, FLASH + ONE_STAGE, impact="none")
+    world = of(HOSTS)
+    start(
+        world, "[campaign.budget]\nin_flight = 6\n" + FLASH + ONE_STAGE, impact="none"
+    )
+    world.advance("2d")
+    assert campaign(world).done == HOSTS
+    found = plan(world, FLASH + ONE_STAGE, impact="none")
     measured = found["measured"]
     assert measured["step"] == "flash"
     assert measured["work_slow_seconds"] < 44 * 60 == measured["slow_used_seconds"]
@@ -107,29 +109,29 @@ def test_slow_time_of_the_file_is_a_lower_bound_of_the_measured_one(
 
 
 def test_past_work_does_not_change_the_digest_of_a_plan() -> None:
-    it = of(HOSTS)
-    before = plan(it)["digest"]
-    start(it, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
-    it.advance("2d")
-    assert plan(it)["digest"] == before
+    world = of(HOSTS)
+    before = plan(world)["digest"]
+    start(world, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
+    world.advance("2d")
+    assert plan(world)["digest"] == before
 
 
 def test_early_approvals_shorten_the_forecast() -> None:
-    it = of(HOSTS)
-    vms = [it.vm(f"s{number}-{number}") for number in range(HOSTS)]
+    world = of(HOSTS)
+    vms = [world.vm(f"s{number}-{number}") for number in range(HOSTS)]
     for vm in vms:
         vm.get()
-    start(it, ONE_STAGE)
+    start(world, ONE_STAGE)
     for _ in range(400):
         for vm in vms:
             for event in vm.get().events:
                 if event["EventStatus"] == "Scheduled":
                     vm.approve(event["EventId"])
-        it.advance("1m")
-        if campaign(it).has_ended:
+        world.advance("1m")
+        if campaign(world).has_ended:
             break
-    assert campaign(it).done == HOSTS
-    found = plan(it)
+    assert campaign(world).done == HOSTS
+    found = plan(world)
     assert found["measured"]["notice_slow_seconds"] <= 60
     quick = found["typical"]["seconds"]
     assert quick < HOSTS * 15 * 60, "less than their notices"
@@ -141,17 +143,17 @@ STEPS = "[campaign.steps]\n" + "".join(
 
 
 def test_work_with_host_steps_is_measured_from_its_start_to_the_last_step() -> None:
-    it = of(HOSTS)
+    world = of(HOSTS)
     start(
-        it,
+        world,
         "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE + STEPS,
         impact="live-migrate",
     )
-    it.advance("2d")
-    assert campaign(it).done == HOSTS
-    found = it.read(lambda reader: past_work.samples(reader, Impact.LIVE_MIGRATE))
+    world.advance("2d")
+    assert campaign(world).done == HOSTS
+    found = world.read(lambda reader: past_work.samples(reader, Impact.LIVE_MIGRATE))
     assert len(found) == HOSTS
-    times = it.plane.policy
+    times = world.plane.policy
     move = 5 * SECOND  # of the simulated driver
     steps = MINUTE + times.verify_times * MINUTE + times.verify_settle
     for each in found:

@@ -31,19 +31,19 @@ class Alone:
 
 
 class Unreadable(LocalGateway):
-    """A gateway whose store is away."""
+    """A gateway whose store does not answer."""
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
-        raise StoreError("the store is away")
+        raise StoreError("the store does not answer")
 
 
 async def counts(gateway: LocalGateway, leading: Leading | None = None) -> Any:
     """Return the readings' values; None: there are none."""
     problems = ProblemMetrics(lambda: gateway, Alone(), Alone(), leading or Leading())
-    found = await problems.readings()
-    if not found:
+    readings = await problems.readings()
+    if not readings:
         return None
-    [reading] = found
+    [reading] = readings
     assert reading.meter is metric_definitions.PROBLEMS
     return cast("Mapping[str, int]", reading.values)
 

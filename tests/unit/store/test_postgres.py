@@ -152,13 +152,13 @@ def test_work_does_not_run_again_if_only_the_answer_was_lost(
 def test_a_database_that_was_restored_meanwhile_is_read_anew(url: str) -> None:
     """Its number is another one, so no record that is cached is there for certain."""
     store = opened(url)
-    kept = store.transact(add("h1"))
+    stored = store.transact(add("h1"))
     store.transact(add("h2"))
     sql(url, "UPDATE fence SET number = number - 1")
     sql(url, "UPDATE hosts SET zone = 'b' WHERE name = 'h1'")
     sql(url, "DELETE FROM hosts WHERE name = 'h2'")
-    found = store.transact(lambda tx: [tx.get(Host, name) for name in ("h1", "h2")])
-    assert found == [replace(kept, zone="b"), None]
+    hosts = store.transact(lambda tx: [tx.get(Host, name) for name in ("h1", "h2")])
+    assert hosts == [replace(stored, zone="b"), None]
     store.transact(add("h2"))
     assert names(store) == ["h1", "h2"]
     store.close()

@@ -42,7 +42,7 @@ def hold(work: Work, visit: Visit | None) -> Visit:
 
 
 def leave(work: Work, visit: Visit) -> Visit:
-    """Count the host of a visit as in flight no more."""
+    """Count the host of a visit as not in flight."""
     if not visit.holds_slot:
         return visit
     work.count_in_flight(visit.request, -1)
@@ -51,6 +51,6 @@ def leave(work: Work, visit: Visit) -> Visit:
 
 def current(work: Work, visit: Visit) -> Visit:
     """Return a visit as it is stored now."""
-    found = work.tx.get(Visit, visit.visit_id)
-    assert found is not None, "a visit is only removed after its end"
-    return found
+    stored = work.tx.get(Visit, visit.visit_id)
+    assert stored is not None, "a visit is only removed after its end"
+    return stored

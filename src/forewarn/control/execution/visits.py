@@ -347,8 +347,8 @@ def _after_restore(work: Work, visit: Visit, operation: Operation | None) -> Non
     if visit.skipped is not None and not visit.is_deferred:
         _end(work, visit, VisitInput.SKIP)
     elif operation is not None and operation.state is OperationState.FAILED:
-        kept = work.save_visit(visit, changed(visit, is_deferred=False, skipped=None))
-        fail(work, kept, VisitInput.FAIL)
+        failed = work.save_visit(visit, changed(visit, is_deferred=False, skipped=None))
+        fail(work, failed, VisitInput.FAIL)
     elif visit.is_deferred:
         if operation is not None:
             ending.stop_for_visit(work, operation)

@@ -172,7 +172,7 @@ def _own_failure(work: Work, vm: Vm) -> bool:
 def _waits_for_host(work: Work, operation: Operation) -> bool:
     """Return whether a failed host stays in its campaign, until it is restored.
 
-    What was announced is withdrawn, and the step `needed` runs again later.
+    Its announcement is withdrawn, and the step `needed` runs again later.
     """
     operation = work.operation(operation.operation_id)
     request = work.request(operation.request)
