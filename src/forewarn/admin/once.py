@@ -7,6 +7,7 @@ nothing and stores no key.
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from fastapi.routing import APIRoute
@@ -43,9 +44,11 @@ class Responses:
         if first is None:
             task = asyncio.create_task(handler(request))
             self._known[key_id] = digest, task
+            task.add_done_callback(partial(self._forget_failed, key_id))
             while len(self._known) > KEYS_MAX:
                 del self._known[next(iter(self._known))]
-            return await self._first(key_id, task)
+            # A caller that closes its connection and repeats the request gets this response.
+            return await asyncio.shield(task)
         if first[0] != digest:
             raise KeyReusedError(
                 "this Idempotency-Key was used for another request",
@@ -59,13 +62,9 @@ class Responses:
             headers={REPEATED_HEADER: "true"},
         )
 
-    async def _first(self, key_id: bytes, task: asyncio.Task[Response]) -> Response:
-        try:
-            # A caller that closes its connection and repeats the request gets this response.
-            return await asyncio.shield(task)
-        except Exception:
+    def _forget_failed(self, key_id: bytes, task: asyncio.Task[Response]) -> None:
+        if task.cancelled() or task.exception() is not None:
             self._known.pop(key_id, None)
-            raise
 
 
 def once_route(responses: Responses) -> type[APIRoute]:
