@@ -247,7 +247,8 @@ def _plan_of(
         now=request.now,
         past=past_work.samples(reader, campaign.impact) if past is None else past,
     )
-    if not plan.campaign.steps and not sum(plan.vms):
+    # With refused hosts, the plan says more than a refusal.
+    if not plan.campaign.steps and not sum(plan.vms) and not plan.refusals:
         raise RefusedError(
             f"campaign {campaign.name} would do nothing: it has no steps, and its hosts "
             "have no VMs",

@@ -59,7 +59,9 @@ async def test_plan_is_made_by_a_process_and_changes_nothing(tmp_path: Path) -> 
     assert plan["host_count"] == 3
     assert plan["vm_count"] == 2
     assert [len(plan["hosts"]), plan["hosts_left_out"]] == [2, 1]
-    assert plan["counts"] == {}
+    assert plan["counts"] == {
+        "model": [{"value": "", "hosts": 2}, {"value": "r7525", "hosts": 1}]
+    }
     # The emptiest host comes first.
     assert [each["host"] for each in plan["hosts"]] == ["h2", "h1"]
     assert [each.key for each in after] == before
@@ -172,7 +174,8 @@ async def test_simulation_does_not_delay_plans_and_ends_with_the_service(
 @in_loop
 async def test_labels_of_hosts_are_read(tmp_path: Path) -> None:
     text = TEXT.replace("all = true", 'labels = { model = "r7525" }')
-    async with running(tmp_path, MORE) as service:
+    fleet = MORE + '[[vm]]\nname = "db_0"\nhost = "h3"\n'
+    async with running(tmp_path, fleet) as service:
         plan = json.loads(await service.gateway.plan_campaign(of(text), hosts_max=9))
         with pytest.raises(RefusedError, match='no host has model "r99"'):
             await service.gateway.plan_campaign(
