@@ -6,6 +6,7 @@ import pytest
 
 from forewarn.ids import RandomIds
 from forewarn.instants import parse_instant
+from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action
 from forewarn.testing.conformance.check import Check, NotTried
 from tests.spec import support
@@ -208,7 +209,13 @@ def test_removed_vm_leaves_the_resources() -> None:
     assert support.seen(world, "c") == [("Scheduled", "Freeze", ["b"])]
     world.advance("15m")
     assert support.seen(world, "c") == [("Started", "Freeze", ["b"])]
-    world.apply_fleet(without(without(ONE_HOST, "a"), "b"))
+    # While the driver works on a VM, it stays in the fleet.
+    without_both = without(without(ONE_HOST, "a"), "b")
+    with pytest.raises(RefusedError, match="cannot remove VM b: operation"):
+        world.apply_fleet(without_both)
+    world.advance("1m")
+    assert support.seen(world, "c") == [("Started", "Freeze", ["b"])]
+    world.apply_fleet(without_both)
     assert support.seen(world, "c") == []
     assert world.operation(operation.operation_id).state.value == "Done"
 
