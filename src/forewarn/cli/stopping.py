@@ -61,14 +61,22 @@ Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 def interruptible(handler: Handler = signal.default_int_handler) -> Generator[None]:
     """Call `handler` for each signal that ends a command.
 
-    By default, raise KeyboardInterrupt, as for Ctrl-C.
+    By default, raise KeyboardInterrupt, as for Ctrl-C. After SIGHUP, others are ignored
+    until the process ends: the second one must not end the command before its last line.
     """
-    before = {each: signal.signal(each, handler) for each in ending_signals()}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if number == _HANGUP:
+            signal.signal(number, signal.SIG_IGN)
+        handler(number, frame)
+
+    before = {each: signal.signal(each, handle) for each in ending_signals()}
     try:
         yield
     finally:
         for number, old in before.items():
-            signal.signal(number, old)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, old)
 
 
 class Terminals:

@@ -151,18 +151,27 @@ def test_redeploy_by_the_owner_leaves_the_maintenance() -> None:
     assert gone["state"] == "Cancelled"
 
 
-def test_vm_that_is_deleted_during_the_impact_has_had_it() -> None:
+def test_vm_stays_while_the_driver_works_on_it() -> None:
     left = Left()
     left.gateway.driver.is_silent = True
     left.gateway.advance("20m")
     assert left.state() == "Impacting"
+    answer = left.client.post("/v1/fleet/apply", json={"text": WITHOUT})
+    assert answer.status_code == 409
+    assert "cannot remove VM web_0: operation" in answer.json()["error"]
+
+
+def test_vm_that_is_deleted_after_the_impact_has_had_it() -> None:
+    left = Left()
+    left.gateway.advance("20m")
+    assert left.state() == "Recovering"
     left.apply(WITHOUT)
     account = left.get(left.shop, f"history/operations/{left.alias}")
     assert account["state"] == "Done"
     assert account["started"] is not None
-    assert account["impact_ended"] is None
+    assert account["impact_ended"] is not None
     assert account["no_driver_call"] is False
-    assert left.state() == "Impacting"
+    assert left.state() == "Recovering"
 
 
 def test_last_vm_of_all_ends_the_operation_for_everyone() -> None:
