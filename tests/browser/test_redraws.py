@@ -27,12 +27,13 @@ SCRIPT = (Path(__file__).parent / "redraws.js").read_text(encoding="utf-8")
 
 
 def fleet() -> str:
-    """Return the file of a fleet with one cluster, without VMs."""
-    return "\n".join(
+    """Return the file of a fleet with one cluster, and a VM on its last host."""
+    hosts = "\n".join(
         f'[[host]]\nname = "c0-h{number:03}"\nzone = "1"\ncluster = "c0"\n'
         f'rack = "c0-r{number // PER_RACK:02}"\n'
         for number in range(HOSTS)
     )
+    return f'{hosts}\n[[vm]]\nname = "vm-0"\nhost = "c0-h{HOSTS - 1:03}"\n'
 
 
 def measured(tab: Tab, campaign: str, form: str) -> list[float]:
