@@ -232,11 +232,12 @@ class Service:
     def content(self) -> tuple[Any, ...]:
         """Return everything that decides about what follows, without IDs and times."""
         campaign = self.campaign
+        # A host that is planned first again has an ID before that of its earlier attempt.
         last: dict[str, Operation] = {}
-        for _, operation in sorted(self.mirror.operations.items()):
+        for operation in sorted(self.mirror.operations.values(), key=_recency):
             last[operation.host] = operation
         visits: dict[str, Visit] = {}
-        for _, visit in sorted(self.mirror.table(Visit).items()):
+        for visit in sorted(self.mirror.table(Visit).values(), key=_recency):
             visits[visit.host] = visit
         order = [
             operation.host
@@ -276,6 +277,11 @@ class Service:
             ],
             BRAKE_KEY in self.mirror.table(Brake),
         )
+
+
+def _recency(attempt: Operation | Visit) -> tuple[bool, int, str]:
+    """Return what sorts the attempts of a host: the open one is the last."""
+    return not attempt.ended_at, attempt.created, attempt.key
 
 
 def _operation(found: Operation) -> tuple[Any, ...]:
