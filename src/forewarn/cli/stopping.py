@@ -38,6 +38,12 @@ def ending_signals() -> tuple[signal.Signals, ...]:
     return tuple(signals)
 
 
+def _ignore_hangups() -> None:
+    """Ignore SIGHUP until the process ends, because the terminal has been closed."""
+    if _HANGUP is not None:
+        signal.signal(_HANGUP, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def unread(
     stream: TextIO | None = None, *, errors: Sequence[int] = UNREAD
@@ -67,7 +73,7 @@ def interruptible(handler: Handler = signal.default_int_handler) -> Generator[No
 
     def handle(number: int, frame: FrameType | None) -> None:
         if number == _HANGUP:
-            signal.signal(number, signal.SIG_IGN)
+            _ignore_hangups()
         handler(number, frame)
 
     before = {each: signal.signal(each, handle) for each in ending_signals()}
@@ -109,8 +115,8 @@ def until_signal() -> "asyncio.Future[int]":
             stopped.set_result(number)
         for each in heard:
             loop.remove_signal_handler(each)
-        if _HANGUP is not None and _HANGUP in heard:
-            signal.signal(_HANGUP, signal.SIG_IGN)
+        if _HANGUP in heard:
+            _ignore_hangups()
         terminals.discard_closed()
 
     for number in heard:
