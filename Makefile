@@ -32,6 +32,9 @@ PURE_TESTS := $(filter-out $(SEARCHES), $(wildcard $(addsuffix /test_*.py, \
 	$(addsuffix .py, $(addprefix tests/unit/control/test_, blockers brake campaign_again \
 	campaign_steps campaign_wakes changed_views emergency_campaigns results subscribers \
 	visits_answers visits_told))
+BROWSER_TESTS := tests/browser
+# Packages that only tests use, outside of the environment.
+PACKAGES := .build/old.stamp .build/axe/axe.min.js
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	chat.py clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
@@ -63,9 +66,9 @@ demo: .venv/server.stamp ## Install what is needed, then show forewarn at work (
 
 # The tests wait for half of their time, so the other checks run next to them.
 .PHONY: test
-test: tools lint .venv/docs.stamp ## Install what is needed, then run every check.
+test: prepared ## Install what is needed, then run every check.
 	@mkdir -p .build
-	@$(MAKE) -k layers types site cover >.build/checks.log 2>&1 & checks=$$!; \
+	@$(MAKE) -k layers types site browser cover >.build/checks.log 2>&1 & checks=$$!; \
 		trap "kill $$checks" INT TERM; failed=; \
 		$(MAKE) rest || failed="the tests"; \
 		wait $$checks || failed="$$failed the checks"; \
@@ -75,12 +78,26 @@ test: tools lint .venv/docs.stamp ## Install what is needed, then run every chec
 	@grep -a SKIPPED .build/pytest.log | sed 's/^.*SKIPPED[^ ]* //' || echo "nothing"
 	@tail -n 1 .build/pytest.log
 
+# Programs of Debian are fetched while the packages of Python are installed.
+.PHONY: prepared
+prepared:
+	@$(MAKE) programs & programs=$$!; \
+		trap "kill $$programs" INT TERM; failed=; \
+		$(MAKE) installed || failed=yes; \
+		wait $$programs && test -z "$$failed"
+
+.PHONY: installed
+installed: lint .venv/docs.stamp $(PACKAGES)
+
 # Unpack the small programs of tests/real/packages.txt; without them, their tests are
 # skipped.
-.PHONY: tools
-tools: .build/old.stamp .build/axe/axe.min.js
+.PHONY: programs
+programs:
 	@sh tests/real/unpack.sh test
 	@sh tests/real/older_python.sh
+
+.PHONY: tools
+tools: programs $(PACKAGES)
 
 # In CI, no test may be skipped because something is missing.
 .PHONY: guests
@@ -185,15 +202,21 @@ SPHINX = $(BIN)/sphinx-build -q -n -W --keep-going -j auto -d .build/doctrees
 		{ tail -n 40 .build/collected.log; exit 1; }
 	@touch $@
 
-rest cover real far oldest: export TMPDIR := $(FILES)
+rest browser cover real far oldest: export TMPDIR := $(FILES)
 
-# All tests except those that `cover` runs.
+# All tests except those that `browser` and `cover` run.
 .PHONY: rest
 rest: .venv/dev.stamp .build/collected.stamp
 	@echo "== tests"
 	@mkdir -p .build
 	@$(BIN)/python -m pytest -rs -n $(WORKERS) --dist worksteal --color=$(COLOUR) \
-		$(addprefix --ignore=,$(PURE_TESTS)) | tee .build/pytest.log
+		$(addprefix --ignore=,$(BROWSER_TESTS) $(PURE_TESTS)) | tee .build/pytest.log
+
+# Alone in a process, these tests start Chromium once, and not once for each file.
+.PHONY: browser
+browser: .venv/dev.stamp .build/axe/axe.min.js ## Run the tests of the console in Chromium.
+	@echo "== tests in Chromium"
+	@$(BIN)/python -m pytest -q -rs --color=$(COLOUR) $(BROWSER_TESTS)
 
 .PHONY: cover
 cover: .venv/dev.stamp ## Run the tests of the pure packages, which reach every line and branch.
@@ -204,7 +227,7 @@ cover: .venv/dev.stamp ## Run the tests of the pure packages, which reach every 
 	@$(BIN)/coverage report
 
 .PHONY: bench
-bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=million, BRIEF=agent, MINUTES=10).
+bench: .venv/dev.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=million, BRIEF=agent, MINUTES=10).
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(RECORD),--record) $(if $(MINUTES),--minutes=$(MINUTES)) \
 		$(addprefix --only=,$(ONLY)) $(addprefix --brief=,$(BRIEF))
 

@@ -107,8 +107,8 @@ def measure(report: Report, directory: Path, *, seconds: float) -> None:
     fleet = fleets.host_text("calm") + fleets.vm_text(0, "calm")
     with serving(directory / "abuse", fleet, metadata_rate_limit="0") as service:
         api = api_process(service)
-        made = service.admin("/v1/tokens", {"tenant": "default", "read_only": True})
-        target = _Target(service, made["token"])
+        token = service.admin("/v1/tokens", {"tenant": "default", "read_only": True})
+        target = _Target(service, token["token"])
         before = machine.rss_mib(service.pid)
         times: dict[str, list[float]] = {}
         with first_on_its_core():

@@ -37,7 +37,7 @@ VIEWERS = 50
 CONSOLES = 100
 """Open consoles of which only the streams are counted."""
 
-TOPICS = "campaigns,problems,history"
+TOPICS = "campaigns,campaign-hosts,problems,history"
 LISTS = ("/v1/waits?limit=200", "/v1/capacity", "/v1/fleet/overview")
 PAUSE_SECONDS = 3.0
 """A page fetches a list again after this time while there are changes."""
@@ -279,4 +279,6 @@ async def _fetch(address: tuple[str, int]) -> None:
 
 
 def _get(address: tuple[str, int], path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode()
+    host = f"{address[0]}:{address[1]}"
+    headers = f"Host: {host}\r\nCache-Control: max-age=1\r\n"  # as a page asks
+    return f"GET {path} HTTP/1.1\r\n{headers}\r\n".encode()

@@ -24,7 +24,7 @@ from forewarn.campaigns.planner import Terms
 from forewarn.campaigns.text import CampaignText
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, capacity_of
 from forewarn.instants import DAY, MINUTE
-from forewarn.reporting.campaign_plans import PlanRequest
+from forewarn.reporting.campaign_plans import Planned, PlanRequest
 from forewarn.service import planning_process
 from forewarn.store.codec import CODECS, Codec
 from forewarn.store.connection import Connection
@@ -97,7 +97,7 @@ def measure(report: Report, directory: Path, *, hosts: int, rounds: int) -> None
         _run([sys.executable, "-c", _BASELINE, str(store)], b"", plain)
         for impact, cost in plans.items():
             answer = _run(planning_process.command(MODULE, store), _asked(impact), cost)
-            assert isinstance(pickle.loads(answer), str), answer
+            assert isinstance(pickle.loads(answer), Planned), answer
     report.show(_table(f"Plans for {hosts:,} hosts", {"plain sqlite3": plain} | plans))
     for impact, cost in plans.items():
         what = f"plan of {impact}, {hosts:,} hosts"

@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import loads, machine
+from bench import loads, machine, watchers
 from bench.client import PATH
 from bench.peers import free_port
 from bench.report import Report, Table, rounded
@@ -40,6 +41,12 @@ RECONNECT_SECONDS_BAR = 10.0
 SERVICE_MIB_BAR = 1024
 RELAY_MIB_BAR = 45
 
+RELAY_VMS = 200
+"""The VMs of a relay for its memory and its processor time; each polls once a second."""
+
+RELAY_CORE_BAR = 0.5
+"""Maximum percentage of a core for them."""
+
 SETTINGS = {"metadata_rate_limit": "0", "log_format": "text"}
 
 
@@ -56,6 +63,13 @@ def measure(
     directory.mkdir(exist_ok=True)
     _measure_gets(report, directory / "one", rounds=rounds, seconds=seconds)
     _measure_many(report, directory / "many", hosts=hosts, changes=changes)
+    if shutil.which("openssl"):
+        files = watchers.certificate(directory)
+        _measure_many(
+            report, directory / "tls", hosts=hosts, changes=changes, files=files
+        )
+    else:
+        report.note("relays over TLS were not measured: openssl is not installed")
 
 
 # The GET of one relay
@@ -66,20 +80,25 @@ def _measure_gets(
 ) -> None:
     print(f"\nGET through a relay, {loads.CONNECTIONS} connections")
     directory.mkdir(exist_ok=True)
-    fleet = '[[host]]\nname = "h1"\n[[vm]]\nname = "web_0"\nhost = "h1"\n'
-    fleet += 'address = "127.0.0.1"\n'
+    fleet = '[[host]]\nname = "h1"\n' + "".join(
+        f'[[vm]]\nname = "web_{vm}"\nhost = "h1"\naddress = "{_address(vm)}"\n'
+        for vm in range(RELAY_VMS)
+    )
     with serving(directory / "service", fleet, **SETTINGS) as service:
         host, port = service.address
         with _relaying(directory, service, "h1") as (pid, relay):
             urls = {"forewarn serve": f"http://{host}:{port}", "forewarn relay": relay}
             for url in urls.values():
                 direct_get(url + PATH)
-            service.admin("/v1/reboot", {"vms": ["web_0"], "not_before": "+24h"})
+            asyncio.run(_Polling(relay, pid).poll(seconds=1))
+            vms = [f"web_{vm}" for vm in range(RELAY_VMS)]
+            service.admin("/v1/reboot", {"vms": vms, "not_before": "+24h"})
             eventually(
                 lambda: b"EventId" in direct_get(relay + PATH), what="a document"
             )
             urls = {name: url + PATH for name, url in urls.items()}
             found = loads.take_turns(urls, rounds=rounds, seconds=seconds)
+            share = asyncio.run(_Polling(relay, pid).poll(seconds=POLLED_SECONDS))
             used = _memory(pid)
     table = Table("A GET through a relay, keep-alive", ("server", "requests/s"))
     for name, each in found.items():
@@ -89,7 +108,53 @@ def _measure_gets(
     report.show(table)
     ratio = loads.ratio(found["forewarn relay"], found["forewarn serve"])
     report.judge("relay's GET ÷ the service's", ratio, GET_BAR, "x", at_most=False)
-    report.judge("memory of a relay", used, RELAY_MIB_BAR, "MiB", at_most=True)
+    relay_name = f"a relay with {RELAY_VMS} VMs"
+    report.judge(f"{relay_name}: RSS", used, RELAY_MIB_BAR, "MiB", at_most=True)
+    report.judge(
+        f"{relay_name} that poll: of a core", share, RELAY_CORE_BAR, "%", at_most=True
+    )
+
+
+def _address(vm: int) -> str:
+    """Return the address of a VM of the relay, on loopback."""
+    return f"127.0.0.{vm + 1}"
+
+
+POLLED_SECONDS = 20
+"""Time for which the VMs of a relay poll: the processor time has a resolution of 10 ms."""
+
+
+class _Polling:
+    """The VMs of a relay, each of which polls once a second over a kept connection."""
+
+    def __init__(self, url: str, pid: int) -> None:
+        """Use the relay at `url`, which is the process `pid`."""
+        self._port = int(url.rpartition(":")[2])
+        self._pid = pid
+
+    async def poll(self, *, seconds: int) -> float:
+        """Poll for some seconds; return the percentage of a core that the relay used."""
+        before = machine.cpu_seconds(self._pid)
+        await asyncio.gather(*(self._vm(vm, seconds) for vm in range(RELAY_VMS)))
+        return (machine.cpu_seconds(self._pid) - before) / seconds * 100
+
+    async def _vm(self, vm: int, seconds: int) -> None:
+        # Spread over the second, as the polls of real VMs are.
+        await asyncio.sleep(vm / RELAY_VMS)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self._port, local_addr=(_address(vm), 0)
+        )
+        for _ in range(seconds):
+            writer.write(f"GET {PATH} HTTP/1.1\r\nHost: x\r\n{_HEADER}\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b" 200 " in head, head
+            length = int(head.lower().partition(b"content-length:")[2].split()[0])
+            await reader.readexactly(length)
+            await asyncio.sleep(1)
+        writer.close()
+
+
+_HEADER = "Metadata: true\r\n"
 
 
 @contextmanager
@@ -150,8 +215,17 @@ def _fleet(hosts: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _measure_many(report: Report, directory: Path, *, hosts: int, changes: int) -> None:
-    print(f"\n{hosts:,} relays with {VMS_OF_HOST} VMs each")
+def _measure_many(
+    report: Report,
+    directory: Path,
+    *,
+    hosts: int,
+    changes: int,
+    files: tuple[Path, Path] | None = None,
+) -> None:
+    """Measure relays; `files` are a certificate and its key, if they use TLS."""
+    title = f"{hosts:,} relays" + (" over TLS" if files else "")
+    print(f"\n{title}, with {VMS_OF_HOST} VMs each")
     directory.mkdir(exist_ok=True)
     open_files.allow()
     # A thousand relays say that the service has gone.
@@ -159,7 +233,11 @@ def _measure_many(report: Report, directory: Path, *, hosts: int, changes: int) 
     settings = {**SETTINGS, "metadata_listen": ""}
     port = free_port()
     settings["admin_listen"] = f"127.0.0.1:{port}"
-    service = Service(directory, _fleet(hosts), settings)
+    ca_file = None
+    if files:
+        ca_file, key = files
+        settings |= {"admin_tls_certificate": str(ca_file), "admin_tls_key": str(key)}
+    service = Service(directory, _fleet(hosts), settings, ca_file=ca_file)
     try:
         tokens = [
             service.admin("/v1/tokens", {"relay": f"h{host}"})["token"]
@@ -171,20 +249,22 @@ def _measure_many(report: Report, directory: Path, *, hosts: int, changes: int) 
         def again() -> None:
             nonlocal service
             service.end()
-            service = Service(directory, None, settings)
+            service = Service(directory, None, settings, ca_file=ca_file)
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             found = runner.run(
-                _Fleet(directory, port, hosts).live(lambda: service, again, changes)
+                _Fleet(directory, service.operators, hosts, ca_file).live(
+                    lambda: service, again, changes
+                )
             )
     finally:
         service.end()
-    _show(report, found, hosts)
+    _show(report, found, title, hosts)
 
 
-def _show(report: Report, found: "_Found", hosts: int) -> None:
+def _show(report: Report, found: "_Found", title: str, hosts: int) -> None:
     table = Table(
-        f"{hosts:,} relays with {VMS_OF_HOST} VMs each, on one core",
+        f"{title}, with {VMS_OF_HOST} VMs each, on one core",
         ("first connection s", "change p50 ms", "change p99 ms", "back s", "MiB"),
     )
     p99 = _at(found.changes, 0.99)
@@ -199,7 +279,7 @@ def _show(report: Report, found: "_Found", hosts: int) -> None:
     )
     report.show(table)
     table = Table(
-        "Processor time of one relay's share, ms",
+        f"{title}: processor time of one relay's share, ms",
         ("part", "service", "relay"),
     )
     for part, (service_time, relay_time) in {
@@ -215,17 +295,17 @@ def _show(report: Report, found: "_Found", hosts: int) -> None:
         )
     report.show(table)
     report.judge(
-        "a change at all relays, p99", p99, CHANGE_SECONDS_BAR, "s", at_most=True
+        f"{title}: a change at all, p99", p99, CHANGE_SECONDS_BAR, "s", at_most=True
     )
     report.judge(
-        "all relays back after a restart of the service",
+        f"{title}: all back after a restart of the service",
         found.back,
         RECONNECT_SECONDS_BAR,
         "s",
         at_most=True,
     )
     report.judge(
-        "memory of the service with its API",
+        f"{title}: memory of the service with its API",
         found.used,
         SERVICE_MIB_BAR,
         "MiB",
@@ -260,10 +340,13 @@ class _Found:
 class _Fleet:
     """Relays in this process, and when each got a change."""
 
-    def __init__(self, directory: Path, port: int, hosts: int) -> None:
+    def __init__(
+        self, directory: Path, url: str, hosts: int, ca_file: Path | None
+    ) -> None:
         self._directory = directory
-        self._port = port
+        self._url = url
         self._hosts = hosts
+        self._ca_file = ca_file
         self._relays: list[Relay] = []
         self._arrived: dict[Relay, float] = {}
 
@@ -305,10 +388,12 @@ class _Fleet:
 
     def _relay(self, host: int) -> Relay:
         flags = {
-            "url": f"http://127.0.0.1:{self._port}",
+            "url": self._url,
             "token_file": str(self._directory / f"token-{host}"),
             "listen": "127.0.0.1:0",
         }
+        if self._ca_file:
+            flags["ca_file"] = str(self._ca_file)
         draw = random.Random(host).random
         relay = Relay(load_settings(file="", environ={}, flags=flags), draw=draw)
         publish = relay.endpoint.publish

@@ -1,7 +1,9 @@
 """A process of `forewarn serve` on the server's core, and its client."""
 
+import http.client
 import json
 import re
+import ssl
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +21,9 @@ from bench import machine
 from forewarn.protocol.operations import OperationState
 
 PATIENCE_SECONDS = 60.0
+
+STARTED_SECONDS = 900.0
+"""Maximum time until a service is ready: a file with a million VMs takes minutes."""
 
 POLL_SECONDS = 0.01
 
@@ -28,7 +34,10 @@ quiet machine."""
 ANNOUNCED_POLL_SECONDS = 0.2
 """Pause between two questions whether all hosts are announced: they cost little."""
 
-_SERVING = re.compile(r"serving (.+) at (http://\S+)")
+OPERATOR_ADDRESS = "127.0.0.2"
+"""The address of the operator, on loopback."""
+
+_SERVING = re.compile(r"serving (.+) at (https?://\S+)")
 _OPERATIONS = re.compile(
     r'^forewarn_operations\{.*state="(\w+)".*\} (\S+)$', re.MULTILINE
 )
@@ -56,13 +65,48 @@ def direct_get(url: str) -> bytes:
         return answer.read()
 
 
+class _Operator(urllib.request.HTTPSHandler):
+    """Opens URLs from an address of its own.
+
+    The handshakes of one address at once are limited, and loads come from the usual one.
+    """
+
+    def __init__(self, ca_file: Path) -> None:
+        """Trust servers with a certificate that `ca_file` has signed."""
+        super().__init__()
+        self._connect = partial(
+            http.client.HTTPSConnection,
+            context=ssl.create_default_context(cafile=str(ca_file)),
+            source_address=(OPERATOR_ADDRESS, 0),
+        )
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Open a URL."""
+        return self.do_open(self._connect, req)
+
+
+def _opener_for(ca_file: Path) -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), _Operator(ca_file)
+    )
+
+
 class Service:
     """A running service."""
 
     def __init__(
-        self, directory: Path, fleet: str | None, settings: dict[str, str]
+        self,
+        directory: Path,
+        fleet: str | None,
+        settings: dict[str, str],
+        *,
+        ca_file: Path | None = None,
     ) -> None:
-        """Start it in `directory`; settings are named `timing_speed`."""
+        """Start it in `directory`; settings are named `timing_speed`.
+
+        With `ca_file`, its operator API has a certificate that this file has signed.
+        """
+        self._opener = _DIRECT if ca_file is None else _opener_for(ca_file)
         directory.mkdir(exist_ok=True)
         flags = [
             f"--{name.replace('_', '-')}={text}" for name, text in settings.items()
@@ -89,7 +133,7 @@ class Service:
             assert self._process.poll() is None, self.log()
             return "ready;" in self.log()
 
-        eventually(is_ready, what="a ready service", seconds=PATIENCE_SECONDS * 5)
+        eventually(is_ready, what="a ready service", seconds=STARTED_SECONDS)
         self.urls = dict(_SERVING.findall(self.log()))
 
     def log(self) -> str:
@@ -115,7 +159,7 @@ class Service:
             headers={"Content-Type": "application/json"},
         )
         try:
-            with _DIRECT.open(request, timeout=PATIENCE_SECONDS) as answer:
+            with self._opener.open(request, timeout=PATIENCE_SECONDS) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:

@@ -242,7 +242,7 @@ SERVICE = Dashboard(
         ),
         _panel(
             "Relays of hosts",
-            "Relays that are connected, and those that routine work waits for.",
+            "Relays that are connected, and those that planned work waits for.",
             (_now("forewarn_relays_connected"), "connected"),
             (_now("forewarn_relays_silent"), "silent"),
         ),

@@ -246,8 +246,9 @@ REPLICA = Machine(
         ),
         Role.BEHIND: (
             "The database has lost transactions that this replica has seen, as after a "
-            "failover without synchronous replication. It does not lead until it is "
-            "started again."
+            "failover without synchronous replication. It neither leads nor answers "
+            "VMs. A file remembers this for its next process, until an operator accepts "
+            "the loss."
         ),
         Role.STOPPED: "It ends. If it led, it releases the lease after its last call.",
     },

@@ -13,7 +13,8 @@ pytest_plugins = ["pytester", "tests.support.profiles"]
 LONGEST = (
     *("test_campaign_tutorial", "test_campaign_simulation", "test_packages"),
     *("test_alert_servers", "test_soak", "test_demo", "test_search", "test_kills"),
-    *("test_operating", "test_replica_kills"),
+    *("test_operating", "test_replica_kills", "test_campaign_failover"),
+    *("test_agent_examples", "test_visit_search"),
 )
 """Files with tests of a quarter of a minute and more, in this order. They begin first: one
 that is left over would be waited for at the end, with nothing to do beside it."""

@@ -4,8 +4,8 @@
     make lab LIBVIRT=1    # each host has a libvirtd, and the guests are its domains
 
 The hosts are network namespaces, each with a relay, and the guests are Linux under QEMU. They
-ask at the real 169.254.169.254, where the relay of their host answers, and one of them runs the
-real agent. The lab freezes, moves, restarts and kills them, shows what they see, and removes
+ask at the real 169.254.169.254, from which `forewarn addresses` leads them to the relay of their
+host, and one of them runs the real agent. The lab freezes, moves, restarts and kills them, shows what they see, and removes
 everything. It needs root.
 The exit status is 0 only if everything was seen.
 """
@@ -91,6 +91,7 @@ class Lab:
         vms = self._named(is_first=True)
         self.timeline.say("lab", "makes the hosts h1, h2, h3 and starts the service")
         self.ground.make(self._numbers.values())
+        self.ground.lead(self._numbers.values())
         self.consoles.open()
         with ThreadPoolExecutor(2) as side:
             started = side.submit(self._start_service)

@@ -59,6 +59,9 @@ def lacking(tools: Path) -> str:
         return f"needs {QEMU} (Debian: qemu-system-x86): make tools"
     if not shutil.which("ip"):
         return "needs ip (Debian: iproute2): make tools"
+    # It may be where only root looks.
+    if not shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
+        return "needs nft, for `forewarn addresses` (Debian: nftables): make tools"
     if not shutil.which("openssl"):
         return "needs openssl, for the certificate of the service (Debian: openssl)"
     if not Path("/dev/net/tun").exists():

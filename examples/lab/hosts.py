@@ -1,9 +1,9 @@
 """Hosts as network namespaces on one machine, with taps for guests.
 
 The service has a namespace of its own. Without relays, all guests are in one network, and
-169.254.169.254 is an address of the service. With relays, it is an address of each host,
-whose guests are in a network of their own, and another network joins the hosts and the
-service. Nothing of the machine's network is touched.
+169.254.169.254 is an address of the service. With relays, the guests of each host are in a
+network of their own, `forewarn addresses` leads them to the relay of their host, and another
+network joins the hosts and the service. Nothing of the machine's network is touched.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ GATEWAY_MAC = "52:54:00:00:01:01"
 
 CONTROL = "198.51.100.1"
 """Address of the service in the network of the hosts, which only relays need."""
+
+RELAY_PORT = 8080
+"""Port of the relay of each host. Guests ask at port 80 of 169.254.169.254."""
 
 _FIRST_HOST = 10
 """The end of the first host's address in that network."""
@@ -58,7 +62,7 @@ class Guest:
     @property
     def address(self) -> str:
         """Return its address."""
-        return f"192.0.2.{self.number}"
+        return guest_address(self.number)
 
     @property
     def tap(self) -> str:
@@ -68,7 +72,17 @@ class Guest:
     @property
     def mac(self) -> str:
         """Return the address of its card."""
-        return f"52:54:00:00:02:{self.number:02x}"
+        return mac_of(self.number)
+
+
+def guest_address(number: int) -> str:
+    """Return the address of a guest."""
+    return f"192.0.2.{number}"
+
+
+def mac_of(number: int) -> str:
+    """Return the address of the card of a guest."""
+    return f"52:54:00:00:02:{number:02x}"
 
 
 def tap_of(number: int) -> str:
@@ -107,6 +121,8 @@ class Ground:
         self.service = f"{prefix}-service"
         self.hosts = {host: f"{prefix}-{host}" for host in hosts}
         self.world = directory / "world.json"
+        self.addresses = directory / "addresses.toml"
+        """The file of `forewarn addresses`, one for all hosts."""
 
     def begin(self, guests: Sequence[Guest], qemu: Sequence[str]) -> None:
         """Make the namespaces, and write down how to start each guest."""
@@ -116,12 +132,11 @@ class Ground:
     def make(self, numbers: Iterable[int]) -> None:
         """Make the namespaces, for guests with these numbers."""
         taps = [tap_of(number) for number in numbers]
-        routing = (
-            f"address add {GATEWAY}/24 dev br0",
-            f"address add {SERVICE}/32 dev br0",
-        )
+        router = f"address add {GATEWAY}/24 dev br0"
         self._make(self.service)
-        inner = (f"address add {CONTROL}/24 dev br0",) if self._has_relays else routing
+        inner = (f"address add {CONTROL}/24 dev br0",)
+        if not self._has_relays:
+            inner = router, f"address add {SERVICE}/32 dev br0"
         self._in(self.service, *inner)
         for number, (host, space) in enumerate(self.hosts.items()):
             self._make(space)
@@ -137,7 +152,7 @@ class Ground:
                     "link set uplink up",
                     f"address add {self.address_of(host)}/24 dev uplink",
                     f"link set br0 address {GATEWAY_MAC}",
-                    *routing,
+                    router,
                 )
             self._in(
                 space,
@@ -145,6 +160,26 @@ class Ground:
                 *(f"tuntap add {tap} mode tap" for tap in taps),
                 *(f"link set {tap} master br0 up" for tap in taps),
             )
+
+    def lead(self, numbers: Iterable[int]) -> None:
+        """Lead the guests with these numbers to the relay of their host, on each host."""
+        self.addresses.write_text(
+            f'way = "source"\nlisten = "0.0.0.0:{RELAY_PORT}"\n'
+            + "".join(
+                f'[[port]]\nvm = "guest_{number}"\ninterface = "{tap_of(number)}"\n'
+                f'bridge = "br0"\naddress = "{guest_address(number)}"\n'
+                f'mac = "{mac_of(number)}"\n'
+                for number in numbers
+            ),
+            "utf-8",
+        )
+        for host in self.hosts:
+            run(*self.leading_words(host))
+
+    def leading_words(self, host: str) -> list[str]:
+        """Return the command that leads the guests of a host, now and after its boot."""
+        inner = [sys.executable, "-m", "forewarn", "addresses", "apply"]
+        return [*("ip", "netns", "exec", self.hosts[host]), *inner, str(self.addresses)]
 
     def address_of(self, host: str) -> str:
         """Return the address of a host in the network that joins the hosts."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo_parts.timeline import Timeline
-from examples.lab.hosts import CONTROL, Ground, enter
+from examples.lab.hosts import CONTROL, Ground, enter, guest_address
 
 START_SECONDS = 150.0
 """Maximum seconds until the service is ready on a busy machine."""
@@ -102,7 +102,7 @@ class Service:
         (self._directory / "forewarn.toml").write_text(text, encoding="utf-8")
         hosts = [f'[[host]]\nname = "{host}"\n' for host in self._ground.hosts]
         vms = [
-            f'[[vm]]\nname = "{vm}"\nhost = "{host}"\naddress = "192.0.2.{number}"\n'
+            f'[[vm]]\nname = "{vm}"\nhost = "{host}"\naddress = "{guest_address(number)}"\n'
             for number, (vm, host) in enumerate(self._places.items(), start=4)
         ]
         (self._directory / "fleet.toml").write_text("".join(hosts + vms), "utf-8")
@@ -228,6 +228,15 @@ class Service:
         """Return the seconds of downtime of each VM."""
         _, found = self._asked("/v1/availability")
         return {each["vm"]: float(each["down_seconds"]) for each in found["vms"]}
+
+    def approvers(self) -> set[str]:
+        """Return the VMs that have approved an event."""
+        _, found = self._asked("/v1/history/operations")
+        return {
+            str(approval["approved_by"])
+            for operation in found["operations"]
+            for approval in operation["approvals"]
+        }
 
     def failed(self) -> set[str]:
         """Return the VMs whose failure is reported."""

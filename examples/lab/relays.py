@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from examples.demo_parts.timeline import Timeline
-from examples.lab.hosts import SERVICE, Ground, kill_noted
+from examples.lab.hosts import RELAY_PORT, Ground, kill_noted
 
 SETTINGS = """\
 url = "{url}"
 token_file = "{directory}/relay-token"
 ca_file = "{certificate}"
-listen = "{service}:80"
+listen = "0.0.0.0:{port}"
 state = "{directory}/relay.json"
 [log]
 format = "text"
@@ -41,7 +41,7 @@ class Relays:
         for host, token in tokens.items():
             directory = self._ground.directory / host
             text = SETTINGS.format(
-                url=url, directory=directory, certificate=certificate, service=SERVICE
+                url=url, directory=directory, certificate=certificate, port=RELAY_PORT
             )
             (directory / "relay.toml").write_text(text, "utf-8")
             (directory / "relay-token").write_text(token, "utf-8")
@@ -82,10 +82,14 @@ class Relays:
             )
 
     def restart_lines(self, host: str) -> tuple[str, str]:
-        """Return commands of the shell that kill the relay of a host, and start it."""
+        """Return commands of the shell that kill the relay of a host, and start it.
+
+        As after a boot, the guests are led to it first.
+        """
         kill = f'kill -9 "$(cat {self._noted(host)})"'
         script, log = self.script(host), self.log(host)
-        return kill, f"setsid sh {script} </dev/null >>{log} 2>&1 &"
+        lead = f"{shlex.join(self._ground.leading_words(host))} >>{log} 2>&1"
+        return kill, f"{lead}\nsetsid sh {script} </dev/null >>{log} 2>&1 &"
 
     def kill(self, host: str) -> None:
         """Kill the relay of a host."""

@@ -71,19 +71,19 @@ def place_before(name: str) -> str:
 
 def _number(digits: str) -> int:
     """Return the number of digits in base 32."""
-    found = 0
+    number = 0
     for digit in digits:
-        found = found << 5 | ALPHABET.index(digit)
-    return found
+        number = number << 5 | ALPHABET.index(digit)
+    return number
 
 
 def _digits(number: int) -> str:
     """Return a number in base 32, without leading zeros."""
-    found = ""
-    while number or not found:
-        found = ALPHABET[number & 31] + found
+    digits = ""
+    while number or not digits:
+        digits = ALPHABET[number & 31] + digits
         number >>= 5
-    return found
+    return digits
 
 
 def new_secret() -> str:
@@ -137,10 +137,10 @@ def _alike(draw: Callable[[], str], count: int, shared: int) -> list[str]:
 
     IDs of different requests are as unlikely to collide as two IDs from `draw`.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     start = ""
-    while len(found) < count:
+    while len(names) < count:
         drawn = draw()
         start = start or drawn[:shared]
-        found.add(start + drawn[shared:])
-    return sorted(found)
+        names.add(start + drawn[shared:])
+    return sorted(names)

@@ -116,14 +116,14 @@ def parse_instant(text: str) -> Micros:
 
     A text without an offset is rejected, since its time zone is unknown.
     """
-    found = _RFC_3339.fullmatch(text.strip())
-    shown = _shown(found) if found else None
-    if found is None or shown is None:
+    match = _RFC_3339.fullmatch(text.strip())
+    shown = _shown(match) if match else None
+    if match is None or shown is None:
         raise ValueError(f"{text!r} is not a time such as 2026-11-21T10:00:00Z")
-    offset = found["offset"]
+    offset = match["offset"]
     if not offset:
         raise ValueError(f"{text!r} has no offset: add Z for UTC, or +02:00")
-    east = int(found["hours"] or 0) * HOUR + int(found["minutes"] or 0) * MINUTE
+    east = int(match["hours"] or 0) * HOUR + int(match["minutes"] or 0) * MINUTE
     return shown + east if offset.startswith("-") else shown - east
 
 
@@ -186,14 +186,14 @@ def parse_http_date(text: str) -> Micros:
 
     The day of the week can be missing and is not compared with the date.
     """
-    found = _HTTP_DATE.fullmatch(text.strip())
-    month = found[2].title() if found else ""
-    if found is None or month not in _MONTHS:
+    match = _HTTP_DATE.fullmatch(text.strip())
+    month = match[2].title() if match else ""
+    if match is None or month not in _MONTHS:
         raise ValueError(
             f"{_brief(text)} is not a time such as Mon, 11 Apr 2022 22:26:58 GMT"
         )
-    year, day = int(found[3]), int(found[1])
-    clock = (int(found[4]), int(found[5]), int(found[6]))
+    year, day = int(match[3]), int(match[1])
+    clock = (int(match[4]), int(match[5]), int(match[6]))
     moment = datetime(year, _MONTHS.index(month) + 1, day, *clock, tzinfo=timezone.utc)
     return (moment - _EPOCH) // timedelta(microseconds=1)
 

@@ -55,8 +55,8 @@ def cleaned(text: str) -> str:
     text = _one_line(text)
     if text.isprintable() and "\ufffd" not in text:
         return text
-    kept = "".join(each for each in text if each.isprintable())
-    return re.sub("\ufffd+", "\ufffd", kept)
+    printable = "".join(each for each in text if each.isprintable())
+    return re.sub("\ufffd+", "\ufffd", printable)
 
 
 def shortened(text: str, characters_max: int) -> str:
@@ -100,11 +100,11 @@ def _escape(character: str) -> str:
 
 def fault_of(text: str) -> str:
     """Return the problem of a text that people will read, or an empty text."""
-    found = _REFUSED.search(text)
-    if found is None:
+    match = _REFUSED.search(text)
+    if match is None:
         return ""
-    name = unicodedata.name(found[0], "a control character")
+    name = unicodedata.name(match[0], "a control character")
     return (
-        f"character {found.start() + 1} is U+{ord(found[0]):04X} ({name}); "
+        f"character {match.start() + 1} is U+{ord(match[0]):04X} ({name}); "
         "control characters are not allowed"
     )

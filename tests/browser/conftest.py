@@ -1,20 +1,28 @@
-"""One Chromium for all tests of a module, and services with consoles.
+"""One Chromium for all tests of a run, and services with consoles.
 
-Without Chromium, the tests are skipped.
+A run of these tests alone (`make browser`) starts Chromium once; another starts it for
+each module. Without Chromium, the tests are skipped.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.support.consoles import WIDE, Place, Tab, chromium
 
 PATIENCE_MS = 30_000
-"""For what a page shows within a second on an idle machine."""
+"""Maximum wait until a page shows a change, which takes a second on an idle machine."""
 
 
 UNEXPECTED = re.compile(r"status of (400|404|405|415|422|5\d\d)")
@@ -29,6 +37,8 @@ def is_expected(message: str, statuses: Collection[int]) -> bool:
     """
     if "Failed to load resource" not in message or "/v1/" not in message:
         return False
+    if "/v1/campaigns/progress/" in message:
+        return True  # the plan is ready, or the service has not begun it
     found = UNEXPECTED.search(message)
     return found is None or int(found[1]) in statuses
 
@@ -41,10 +51,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="module")
+def lifetime(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """Return how long Chromium runs: while it does, this thread has a running event
+    loop, so that tests of other directories could begin none.
+    """
+    del fixture_name
+    here, base = Path(__file__).parent, config.invocation_params.dir
+    paths = [(base / text.partition("::")[0]).resolve() for text in config.args]
+    alone = all(here == path or here in path.parents for path in paths)
+    return "session" if alone else "module"
+
+
+@pytest.fixture(scope=lifetime)
 def browser() -> Iterator[Browser]:
-    # While it runs, this thread has a running event loop, and the tests of other modules
-    # can begin none.
     program = chromium()
     if not program:
         pytest.skip("no Chromium here: apt-get install chromium")
@@ -58,16 +77,72 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
+def begun(browser: Browser, **options: Any) -> BrowserContext:
+    wanted: dict[str, Any] = {"viewport": WIDE, **options}
+    context = browser.new_context(**wanted)
+    context.set_default_timeout(PATIENCE_MS)
+    return context
+
+
+class SparePage:
+    """An empty page, which tests without wishes use one after the other.
+
+    A new page begins a process, which takes as long as to load the console into it.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        """Begin without a page."""
+        self._browser = browser
+        self._page: Page | None = None
+
+    def take(self) -> Page:
+        """Return the page, or a new one if it is in use."""
+        page, self._page = self._page, None
+        return page or begun(self._browser).new_page()
+
+    def give_back(self, page: Page) -> None:
+        """Take a page as it is, and empty it for the next test."""
+        try:
+            page.evaluate("localStorage.clear(); sessionStorage.clear()")
+            page.goto("about:blank")
+            assert page.evaluate(IS_CLOCK_REAL), "a page with a clock is for one test"
+            page.context.clear_cookies()
+            page.set_viewport_size(WIDE)
+            page.emulate_media(
+                media="null",
+                color_scheme="null",
+                reduced_motion="null",
+                forced_colors="null",
+            )
+        except Error:
+            # It was closed, or shows that its service has ended.
+            page.context.close()
+            return
+        for other in page.context.pages:
+            if other is not page:
+                other.close()
+        if self._page is None:
+            self._page = page
+        else:
+            page.context.close()
+
+
+IS_CLOCK_REAL = "setTimeout.toString().includes('native code')"
+"""Whether a script finds the clock of the browser, and not one that a test sets."""
+
+
+@pytest.fixture(scope=lifetime)
+def spare_page(browser: Browser) -> SparePage:
+    return SparePage(browser)
+
+
 @pytest.fixture
 def new_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
     made: list[BrowserContext] = []
 
     def new(**options: Any) -> BrowserContext:
-        wanted: dict[str, Any] = {"viewport": WIDE, **options}
-        context = browser.new_context(**wanted)
-        context.set_default_timeout(PATIENCE_MS)
-        made.append(context)
-        return context
+        made.append(begun(browser, **options))
+        return made[-1]
 
     yield new
     for context in made:
@@ -76,23 +151,36 @@ def new_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
 
 @pytest.fixture
 def new_tab(
-    new_context: Callable[..., BrowserContext],
+    new_context: Callable[..., BrowserContext], spare_page: SparePage
 ) -> Iterator[Callable[..., Tab]]:
-    """Return what opens a tab; at the end, no tab may have complained."""
+    """Return what opens a tab; at the end, no tab may have complained.
+
+    A tab that gets a clock or scripts must be `alone`: nothing removes them from it.
+    """
     tabs: list[Tab] = []
+    spare: list[Tab] = []
 
     def new(
         place: Place,
         context: BrowserContext | None = None,
         statuses: Collection[int] = (),
+        *,
+        alone: bool = False,
         **options: Any,
     ) -> Tab:
+        is_spare = not (context or options or alone)
+        page = (
+            spare_page.take()
+            if is_spare
+            else (context or new_context(**options)).new_page()
+        )
         tab = Tab(
-            context or new_context(**options),
+            page,
             place.url,
             expected=lambda message: is_expected(message, statuses),
         )
         tabs.append(tab)
+        spare.extend([tab] * is_spare)
         return tab
 
     yield new
@@ -100,6 +188,9 @@ def new_tab(
         # An answer that a test changes can still be on its way.
         if not tab.page.is_closed():
             tab.page.unroute_all(behavior="ignoreErrors")
+    for tab in spare:
+        tab.leave()
+        spare_page.give_back(tab.page)
     for tab in tabs:
         assert tab.said == []
 

@@ -1,7 +1,7 @@
 // Measures the script of each redraw of the page, and makes hosts of a campaign change.
 // All answers are those of the service, except for the rows of the hosts that change.
 (() => {
-  const found = (window.redraws = { ticks: 0, drawn: 0, frames: [] });
+  const found = (window.redraws = { ticks: 0, drawn: 0, frames: [], rows: new Map() });
   const encoder = new TextEncoder();
   let stream = null;
 
@@ -49,18 +49,14 @@
       return new Response(both.readable, { status, headers });
     }
     if (!/\/campaigns\/[^/]+\/hosts\?/.test(path)) return answer;
-    const text = await answer.text();
-    const body = JSON.parse(text);
-    body.hosts = body.hosts.map((row) => {
-      const place = Number(row.host.slice(-3));
-      return place < found.changing ? change(row, found.ticks, place) : row;
-    });
+    const body = await answer.json();
+    found.campaign = body.campaign;
+    for (const row of body.hosts) found.rows.set(row.host, row);
     return new Response(JSON.stringify(body), { status, headers });
   };
 
-  // One message of the stream tells of the change, as those of the service do.
+  // The messages of one change of the service: a row of each host, and what has happened.
   found.tick = (changing) => {
-    found.changing = changing;
     found.ticks += 1;
     const entry = {
       id: `z${found.ticks}`,
@@ -70,6 +66,15 @@
       text: "a host goes on",
       actor: null,
     };
-    stream.enqueue(encoder.encode(`event: history\ndata: ${JSON.stringify(entry)}\n\n`));
+    const told = [...found.rows.values()]
+      .filter((row) => Number(row.host.slice(-3)) < changing)
+      .map((row) => {
+        const place = Number(row.host.slice(-3));
+        return ["campaign-hosts", { campaign: found.campaign, ...change(row, found.ticks, place) }];
+      });
+    const texts = [...told, ["history", entry]].map(
+      ([name, body]) => `event: ${name}\ndata: ${JSON.stringify(body)}\n\n`,
+    );
+    stream.enqueue(encoder.encode(texts.join("")));
   };
 })();

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.support.consoles import Place, Tab
@@ -11,6 +12,7 @@ PAGE = 2
 """Campaigns of one answer here, so that a few campaigns are several pages."""
 
 
+@pytest.mark.long
 def test_old_campaigns_are_counted_and_loaded_when_asked_for(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -40,3 +42,7 @@ def test_old_campaigns_are_counted_and_loaded_when_asked_for(
     ended.get_by_role("button", name="more").click()
     expect(names).to_have_count(6)
     expect(ended.get_by_role("button", name="more")).to_have_count(0)
+    page.get_by_role("link", name="Reports").click()
+    expect(page.get_by_role("heading", name="6 reports")).to_be_visible()
+    page.get_by_role("link", name="running").click()
+    expect(page.locator(".paper h1")).to_have_text("running")

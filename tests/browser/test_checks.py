@@ -44,6 +44,7 @@ def checked(tmp_path: Path, repaired: Path) -> Iterator[Place]:
     place.kill()
 
 
+@pytest.mark.long
 def test_check_that_halted_a_campaign_is_asked_again(
     checked: Place, repaired: Path, new_tab: Callable[..., Tab]
 ) -> None:

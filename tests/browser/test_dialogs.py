@@ -9,6 +9,7 @@ from playwright.sync_api import BrowserContext, Route, expect
 from tests.support.consoles import AXE, MIDDLE, Place, Tab, findings
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
 def test_axe_finds_nothing_in_what_came_of_an_order(
     place: Place,
@@ -48,6 +49,7 @@ def test_axe_finds_nothing_in_what_came_of_an_order(
     expect(dialog).not_to_be_visible()
 
 
+@pytest.mark.long
 def test_rows_under_the_pointer_stay(place: Place, new_tab: Callable[..., Tab]) -> None:
     place.ask("/v1/fail", {"names": ["shop-c2-r1-2"]})
     page = new_tab(place).open()

@@ -54,14 +54,14 @@ def written(place: Place, directory: Path, text: str, *words: str) -> Path:
 def opened(context: BrowserContext, file: Path) -> Generator[Page]:
     """Open a file; nothing may be said on the browser's console, or asked for."""
     page = context.new_page()
-    said: list[str] = []
+    messages: list[str] = []
     asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
     page.goto(file.as_uri())
     yield page
-    assert said == []
+    assert messages == []
     assert asked == [file.as_uri()]
 
 
@@ -115,7 +115,7 @@ def test_simulation_is_a_file_with_nights_and_failures(
             row = page.get_by_role("row", name=f"{name}, failed")
             expect(row).to_contain_text("✕ failed")
         nights = page.get_by_role("region", name="Nights").get_by_role("row")
-        numbers = [each.split("\t") for each in nights.all_inner_texts()[1:]]
+        numbers = [text.split("\t") for text in nights.all_inner_texts()[1:]]
         assert sum(int(each[3]) for each in numbers) == len(names)
         cluster = page.get_by_role("row", name="cluster c1")
         expect(cluster).to_have_attribute("aria-expanded", "true")

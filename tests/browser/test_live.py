@@ -32,9 +32,9 @@ and left."""
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[Place]:
     """Return a service whose clock is 6,000 times as fast."""
-    found = Place(tmp_path / "service", timing_speed="6000")
-    yield found
-    found.kill()
+    place = Place(tmp_path / "service", timing_speed="6000")
+    yield place
+    place.kill()
 
 
 def counts(page: Page) -> list[list[int]]:
@@ -43,6 +43,7 @@ def counts(page: Page) -> list[list[int]]:
     return [[int(each) for each in line.split()] for line in seen]
 
 
+@pytest.mark.long
 def test_campaign_is_followed_from_its_canary_to_its_end(
     quick: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -78,6 +79,8 @@ def test_campaign_is_followed_from_its_canary_to_its_end(
     expect(stages.first).to_contain_text("✓")
     expect(eta).to_have_text(re.compile(r"ended\s*$"))
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    # Lines under the pointer would stay as they were.
+    page.mouse.move(0, 0)
     activity = page.get_by_role("region", name="Activity")
     expect(activity).to_contain_text("campaign done")
     expect(page.locator(".kpis > div > b").first).to_have_text(str(HOSTS))
@@ -90,10 +93,10 @@ def test_campaign_is_followed_from_its_canary_to_its_end(
     assert tab.streams == 1
 
     page.get_by_role("link", name="Report").click()
-    told: Any = quick.ask(f"/v1/campaigns/{campaign}")
-    assert (told["state"], told["done"]) == ("Done", HOSTS)
+    answer: Any = quick.ask(f"/v1/campaigns/{campaign}")
+    assert (answer["state"], answer["done"]) == ("Done", HOSTS)
     entries = quick.ask("/v1/history?since=1h")["entries"]
-    assert "canary looks well" in [each["why"] for each in entries]
+    assert "canary looks well" in [entry["why"] for entry in entries]
     paper = page.get_by_role("article")
     expect(paper).to_contain_text(f"{HOSTS}of {HOSTS} hosts done")
     assert page.evaluate("() => window.sameDocument")

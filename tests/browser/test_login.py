@@ -27,9 +27,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     file = directory / "tokens"
     file.write_text(f"alice:{SECRET}\n", encoding="utf-8")
     file.chmod(0o600)
-    found = Place(directory, admin_token_file=str(file))
-    yield found
-    found.kill()
+    place = Place(directory, admin_token_file=str(file))
+    yield place
+    place.kill()
 
 
 def kept(tab: Tab) -> str:
@@ -118,14 +118,14 @@ def test_revoked_token_ends_the_page_and_keeps_what_was_typed(
         return json.loads(answer.text())
 
     name, host = ("rob", "c2-r1-0") if is_cut else ("bob", "c2-r0-0")
-    made = order("/v1/tokens", {"name": name})
+    ordered = order("/v1/tokens", {"name": name})
     order("/v1/fail", {"names": [host], "kind": "host"})
     page = tab.page
     if is_cut:
         # Only the answer to the count of the order says that the token has ended.
         page.route("**/v1/watch*", lambda route: route.abort())
     page.goto(f"{guarded.url}/console/hosts?host={host}")
-    page.get_by_label("Token").fill(made["token"])
+    page.get_by_label("Token").fill(ordered["token"])
     page.keyboard.press("Enter")
     expect(page.get_by_text(f"{name} · operator")).to_be_visible()
     field = page.get_by_role("searchbox", name="Host, VM, rack or cluster")
@@ -133,7 +133,7 @@ def test_revoked_token_ends_the_page_and_keeps_what_was_typed(
     page.get_by_role("button", name="Cordon…").click()
     dialog = page.get_by_role("dialog", name=f"Cordon {host}?")
     dialog.get_by_label("Why?").fill("DIMM tomorrow")
-    order("/v1/tokens/revoke", {"id": made["id"]})
+    order("/v1/tokens/revoke", {"id": ordered["id"]})
     expect(page.get_by_label("Token")).to_be_focused()
     # The form is above the order, and only a token ends it.
     page.keyboard.press("Escape")
@@ -147,6 +147,7 @@ def test_revoked_token_ends_the_page_and_keeps_what_was_typed(
     expect(field).to_have_value("c2-r0")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_axe_finds_nothing_on_the_login(

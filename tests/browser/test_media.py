@@ -31,6 +31,7 @@ def grounds(page: Page, selector: str) -> tuple[float, float]:
     return text, ground
 
 
+@pytest.mark.long
 def test_campaign_is_printed_dark_on_light_as_a_table(
     running: Place, new_tab: Callable[..., Tab]
 ) -> None:

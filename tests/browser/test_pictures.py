@@ -93,8 +93,8 @@ def test_page_of_a_tenant(
     new_context: Callable[..., BrowserContext],
     take: Take,
 ) -> None:
-    made = night.ask("/v1/tokens", {"name": "ci", "tenant": "games"})
-    headers = {"Authorization": f"Bearer {made['token']}"}
+    answer = night.ask("/v1/tokens", {"name": "ci", "tenant": "games"})
+    headers = {"Authorization": f"Bearer {answer['token']}"}
     page = new_tab(night, new_context(extra_http_headers=headers)).open()
     expect(page.get_by_role("button", name="Approve…").first).to_be_visible()
     take("tenant", page)
@@ -112,7 +112,7 @@ def test_page_of_a_simulation(new_tab: Callable[..., Tab], take: Take) -> None:
         for vm in ("web_0", "web_1"):
             running.document(vm)
         (freeze,) = (
-            each for each in running.events("web_1") if each["EventType"] == "Freeze"
+            event for event in running.events("web_1") if event["EventType"] == "Freeze"
         )
         running.approve(freeze["EventId"], "web_1")
         address = running.simulator.admin_address

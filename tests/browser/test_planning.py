@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import Route, expect
+import pytest
+from playwright.sync_api import expect
 
-from tests.support.consoles import Place, Tab, campaign_text
+from tests.support.consoles import Place, Tab, campaign_text, changed
 
 FILE = campaign_text("CHG-7", approval=True)
 
@@ -58,12 +59,9 @@ def test_orders_that_the_roles_refuse_are_not_offered(
 ) -> None:
     campaign = place.start_campaign()
 
-    def limited(route: Route) -> None:
-        session = route.fetch().json()
-        route.fulfill(json={**session, "orders": ["campaign-pause", "campaigns/plan"]})
-
     tab = new_tab(place, statuses=[404])
-    tab.page.route("**/v1/session", limited)
+    orders = ["campaign-pause", "campaigns/plan"]
+    changed(tab.page, "/v1/session$", lambda session: session.update(orders=orders))
     page = tab.open(f"campaigns/{campaign}?host=c1-r0-0")
     expect(page.get_by_role("button", name="Pause…")).to_be_visible()
     drawer = page.get_by_role("complementary", name="c1-r0-0")
@@ -76,6 +74,7 @@ def test_orders_that_the_roles_refuse_are_not_offered(
     expect(page.get_by_text("Your roles start none.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_host_is_expedited_from_its_drawer(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -88,4 +87,4 @@ def test_host_is_expedited_from_its_drawer(
     dialog.get_by_role("button", name="Expedite 2 VMs").click()
     expect(dialog).not_to_be_visible()
     choices = place.ask("/v1/tenant/deferrals")["deferrals"]
-    assert {each["vm"] for each in choices} == {"shop-c2-r1-2", "bank-c2-r1-2"}
+    assert {choice["vm"] for choice in choices} == {"shop-c2-r1-2", "bank-c2-r1-2"}

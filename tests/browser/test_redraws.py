@@ -64,7 +64,7 @@ def test_redraw_of_400_hosts_with_40_that_change_is_short(
             lambda shown: shown["hosts"] == HOSTS,
             what="the campaign",
         )
-        found = measured(new_tab(place), campaign, form)
+        found = measured(new_tab(place, alone=True), campaign, form)
     finally:
         place.kill()
     assert len(found) >= TICKS

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from forewarn.console.single import single_page
@@ -22,6 +23,23 @@ def saved(page: Page, name: str) -> tuple[str, str]:
     return found.value.suggested_filename, path.read_text(encoding="utf-8")
 
 
+def told_of_nights(at: str) -> dict[str, object]:
+    """Return sums of two nights, with a failure that was skipped at an instant."""
+    then = {"what": "skipped", "by": "alice", "at": at, "reason": "no DIMM"}
+    failure = {
+        "host": "n7",
+        "operation": "op-7",
+        "state": "Failed",
+        "note": "no memory",
+    }
+    return {
+        "failures": [{**failure, "then": then}],
+        "hours": {"2030-01-14T22:00:00Z": 3, "2030-01-15T23:00:00Z": 9},
+        "waiting_seconds": {"turn": 7200, "soak": 36_000},
+    }
+
+
+@pytest.mark.long
 def test_report_of_a_campaign_that_has_ended(
     tmp_path: Path, new_tab: Callable[..., Tab]
 ) -> None:
@@ -38,15 +56,16 @@ def test_report_of_a_campaign_that_has_ended(
     expect(paper.get_by_text("<b>CHG-1</b>")).to_be_visible()
     expect(paper).to_contain_text(f"{told['done']}of {told['hosts']} hosts done")
     sums = place.ask(f"/v1/campaigns/{campaign}/sums")
-    for each in sums["tenants"]:
+    for tenant in sums["tenants"]:
         row = paper.get_by_role("region", name="Approvals by tenant").get_by_role(
-            "row", name=re.compile(f"^{each['tenant']}")
+            "row", name=re.compile(f"^{tenant['tenant']}")
         )
-        expect(row).to_contain_text(str(each["asked"]))
+        expect(row).to_contain_text(str(tenant["asked"]))
     hours = ", ".join(str(hosts) for hosts in sums["hours"].values())
     assert sum(sums["hours"].values()) == told["done"], hours
     file = tmp_path / "report.html"
     visit = {"host": "n131", "operation": "op-9", "reason": "the step work failed"}
+    sums.update(told_of_nights(told["ended"]))
     data = {"campaign": {**told, "failed": [visit]}, "sums": sums, "at": told["ended"]}
     single = single_page("report", module="js/paper.js", view="paper", data=data)
     file.write_text(single, encoding="utf-8")
@@ -54,6 +73,19 @@ def test_report_of_a_campaign_that_has_ended(
     expect(page.get_by_role("article")).to_contain_text("<b>CHG-1</b>")
     failures = page.get_by_role("region", name="Failures")
     expect(failures.get_by_role("row", name="n131")).to_contain_text("The step work")
+    row = failures.get_by_role("row", name="n7")
+    expect(row).to_contain_text("Skipped by alice")
+    expect(row).to_contain_text("no DIMM")
+    # Two nights, each with its sum; each cause of waiting has its hours.
+    expect(page.locator(".chart text.lab")).to_have_text(
+        ["Mon 14 Jan: 3", "Tue 15 Jan: 9"]
+    )
+    causes = page.get_by_role("region", name="Host hours by cause")
+    expect(causes.get_by_role("row", name="soak, and approval")).to_contain_text(
+        "10.0 h"
+    )
+    expect(causes).not_to_contain_text("halted")
+    expect(causes).to_contain_text("hosts waited 2.0 h for their turn")
     assert page.get_by_role("link").count() == 0
     page.go_back()
     expect(paper).to_be_visible()
@@ -67,7 +99,7 @@ def test_report_of_a_campaign_that_has_ended(
     assert len(text.splitlines()) == 1 + sums["attempts"]
     name, text = saved(page, "JSON")
     assert name == "microcode-report.json"
-    assert json.loads(text)["sums"]["hours"] == sums["hours"]
+    assert sum(json.loads(text)["sums"]["hours"].values()) == told["done"]
     place.kill()
 
 

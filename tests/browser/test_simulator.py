@@ -24,8 +24,8 @@ class At:
 @pytest.fixture(scope="module")
 def running() -> Iterator[Simulation]:
     loop = LoopThread()
-    with simulation(loop) as found:
-        yield found
+    with simulation(loop) as sim:
+        yield sim
     loop.close()
 
 
@@ -62,9 +62,9 @@ def test_document_is_byte_for_byte_what_the_program_gets(
     shown = page.get_by_label("Document of web_0")
     expect(shown).to_contain_text('"EventStatus":"Scheduled"')
     (served,) = (
-        each["body"]
-        for each in running.sim("documents")["documents"]
-        if each["vm"] == "web_0"
+        document["body"]
+        for document in running.sim("documents")["documents"]
+        if document["vm"] == "web_0"
     )
     assert shown.evaluate("each => each.textContent") == served
     assert json.loads(served) == running.document()
@@ -96,7 +96,8 @@ def test_page_plays_a_scenario_with_a_profile(
     page.get_by_label("Scenario").select_option("user-reboot")
     page.get_by_role("button", name="Play", exact=True).click()
     expect(page.get_by_text("plays user-reboot")).to_be_visible()
-    page.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Reset…").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Reset").click()
     refused = page.get_by_role("alert")
     expect(refused).to_contain_text("the scenario user-reboot is running")
     page.get_by_role("button", name="Poll as web_0").click()
@@ -106,18 +107,19 @@ def test_page_plays_a_scenario_with_a_profile(
     assert running.sim("choices")["profile"] == "strict"
 
 
+@pytest.mark.long
 def test_withheld_approval_counts_when_it_is_released(
     running: Simulation, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
-    mine = card(page)
-    mine.get_by_role("button", name="Reboot", exact=True).click()
-    mine.get_by_role("button", name="Withhold").click()
-    expect(mine.get_by_role("button", name="Release")).to_be_visible()
+    locator = card(page)
+    locator.get_by_role("button", name="Reboot", exact=True).click()
+    locator.get_by_role("button", name="Withhold").click()
+    expect(locator.get_by_role("button", name="Release")).to_be_visible()
     (event,) = running.events()
     assert running.approve(event["EventId"]) == 200
-    expect(mine).to_contain_text("Scheduled")
-    mine.get_by_role("button", name="Release").click()
+    expect(locator).to_contain_text("Scheduled")
+    locator.get_by_role("button", name="Release").click()
     expect(page.get_by_label("Document of web_0")).to_contain_text("Started")
     requests = page.get_by_role("region", name="Requests", exact=True)
     expect(requests.get_by_text("approves").first).to_be_visible()
@@ -171,6 +173,7 @@ def test_deviation_and_fault_are_named(
     expect(page.get_by_role("alert")).to_contain_text("Refused:")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_axe_finds_nothing_on_the_page_of_a_simulation(
@@ -182,6 +185,7 @@ def test_axe_finds_nothing_on_the_page_of_a_simulation(
     assert findings(page) == []
 
 
+@pytest.mark.long
 def test_order_whose_answer_is_lost_is_sent_again_and_carried_out_once(
     running: Simulation, open_page: Callable[..., Page]
 ) -> None:
@@ -203,3 +207,40 @@ def test_order_whose_answer_is_lost_is_sent_again_and_carried_out_once(
     assert len(keys) == 2
     assert len(set(keys)) == 1
     assert len(running.events()) == 1
+
+
+@pytest.mark.long
+def test_lane_shows_what_a_vm_was_told_of_another_and_when_it_may_start(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    lanes = page.locator("svg.lanes")
+    running.sim("events", {"type": "Reboot", "vms": ["web_0"], "notice": "2h"})
+    # The stream of the simulation tells the page, which does not ask again and again.
+    expect(lanes.get_by_text("sees Reboot of web_0")).to_have_count(2)
+    limits = lanes.get_by_text(re.compile("^NotBefore in "))
+    expect(limits).to_have_count(3)
+    # What is beyond the edge of the picture cannot be read.
+    picture, limit = lanes.bounding_box(), limits.first.bounding_box()
+    assert picture is not None
+    assert limit is not None
+    assert limit["x"] + limit["width"] <= picture["x"] + picture["width"]
+
+
+@pytest.mark.long
+def test_faults_have_words_and_a_reset_asks_first(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    running.sim("faults", {"vms": ["web_0"], "faults": "500 x2"})
+    for _ in range(2):
+        running.ask(running.url() + EVENTS)
+    expect(page.locator("svg.lanes").get_by_text("500 x2", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Reset…").click()
+    question = page.get_by_role("alertdialog", name="Reset?")
+    question.get_by_role("button", name="Keep it").click()
+    expect(question).not_to_be_visible()
+    assert running.sim("journal")["requests"]
+    page.get_by_text("scenarios: what each does").click()
+    play = page.get_by_role("button", name="Play user-reboot")
+    expect(play).to_be_visible()

@@ -1,13 +1,13 @@
 """The page of a tenant has what its own token reads, and no word of others."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.support.consoles import (
     AXE,
@@ -16,6 +16,7 @@ from tests.support.consoles import (
     NARROW,
     Place,
     Tab,
+    changed,
     findings,
 )
 
@@ -66,9 +67,9 @@ def told(page: Page, path: str) -> Any:
 def open_events(page: Page) -> Sequence[dict[str, Any]]:
     """Return the unapproved events of the token."""
     return [
-        each
-        for each in told(page, "/v1/events")["events"]
-        if each["EventStatus"] == "Scheduled" and not each["approved_by"]
+        event
+        for event in told(page, "/v1/events")["events"]
+        if event["EventStatus"] == "Scheduled" and not event["approved_by"]
     ]
 
 
@@ -78,14 +79,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     for scopes in _SCOPES.values():
         for scope in scopes:
             place.serving.document(f"{scope}-0")
-    made = place.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})
+    answer = place.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})
     reason = {"reason": "platypus"}
     for host in ("narwhal-1", "narwhal-2"):
         order = {"hosts": [host], "impact": "reboot", "not_before": "+30m", **reason}
         place.ask("/v1/maintain", order)
     place.ask("/v1/fail", {"names": ["shop-db-3", "walrus-db-3"], **reason})
     place.ask("/v1/host-cordon", {"hosts": ["narwhal-0"], "reason": "okapi"})
-    yield Home(place, made["token"])
+    yield Home(place, answer["token"])
     place.kill()
 
 
@@ -109,17 +110,31 @@ def words_of_others(page: Page) -> list[str]:
     return [word for word in OTHERS if word in everything]
 
 
+def card_of(page: Page, event: Mapping[str, Any]) -> Locator:
+    """Return the card of an open event."""
+    name = re.compile(f"{event['EventType']} of .*{event['vms'][0]}")
+    return page.get_by_role("region", name=name)
+
+
 def test_page_says_what_the_api_says(open_page: Callable[..., Page]) -> None:
     page = open_page()
     missing = open_events(page)
     assert missing
     for event in missing:
-        name = f"{event['EventType']} of {', '.join(event['vms'])}"
-        card = page.get_by_role("region", name=name)
-        expect(card).to_contain_text(f"Nobody of scope {event['scope']} has approved.")
+        card = card_of(page, event)
+        # The events of one operation share a card.
+        expect(card).to_have_count(1)
+        expect(card).to_contain_text(event["scope"])
         expect(card).to_contain_text("Do nothing: it starts at")
+        expect(card.get_by_role("link", name=event["EventId"][-12:])).to_be_visible()
         expect(card.get_by_role("button", name="Approve…")).to_be_visible()
-    down = page.get_by_role("alert").filter(has_text="shop-db-3 is down")
+        expect(card.get_by_role("button", name="Restart now…")).to_be_visible()
+    operations = {each["operation"] for each in missing}
+    assert len(operations) < len(missing)
+    expect(page.get_by_text("has approved.", exact=False)).to_have_count(
+        len(operations)
+    )
+    down = page.locator(".note").filter(has_text="shop-db-3 is down")
     expect(down.get_by_role("button", name="Redeploy it elsewhere…")).to_be_visible()
     own = page.get_by_role("region", name="Your VMs")
     expect(own.get_by_role("rowheader", name=re.compile("^shop-db-3"))).to_contain_text(
@@ -149,6 +164,7 @@ def test_no_word_of_others_is_on_a_page(open_page: Callable[..., Page]) -> None:
         assert words_of_others(page) == [], path
 
 
+@pytest.mark.long
 def test_page_of_operators_tells_a_tenant_nothing(
     open_page: Callable[..., Page],
 ) -> None:
@@ -164,23 +180,77 @@ def test_page_of_operators_tells_a_tenant_nothing(
 def test_tenant_approves_by_mouse(open_page: Callable[..., Page]) -> None:
     page = open_page(viewport=NARROW)
     event = open_events(page)[0]
-    name = f"{event['EventType']} of {', '.join(event['vms'])}"
-    card = page.get_by_role("region", name=name)
-    said = re.search(r"Approve: (.+?)\. Do nothing: (.+?)\.", card.inner_text())
-    assert said is not None
+    mine = [
+        each for each in open_events(page) if each["operation"] == event["operation"]
+    ]
+    card = card_of(page, event)
+    match = re.search(r"Approve: (.+?)\. Do nothing: (.+?)\.", card.inner_text())
+    assert match is not None
     card.get_by_role("button", name="Approve…").click()
     dialog = page.get_by_role("dialog", name=re.compile("^Approve the Reboot of"))
-    expect(dialog).to_contain_text(said[1])
-    expect(dialog).to_contain_text(f"Without an approval {said[2]}")
+    expect(dialog).to_contain_text(match[1])
+    expect(dialog).to_contain_text(f"Without an approval {match[2]}")
     dialog.get_by_label("Why?").fill("drained")
-    dialog.get_by_role("button", name=re.compile("^Approve 1 VM")).click()
+    dialog.get_by_role("button", name=f"Approve {len(mine)} VM").click()
     expect(dialog).not_to_be_visible()
     expect(
         page.get_by_role("region", name=re.compile(f"Reboot of .*{event['vms'][0]}"))
     ).to_contain_text("Approved by shop/ci")
-    assert event["EventId"] not in {each["EventId"] for each in open_events(page)}
+    left = {each["EventId"] for each in open_events(page)}
+    assert not left & {each["EventId"] for each in mine}
 
 
+def test_tenant_restarts_in_its_own_time(open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.get_by_role("button", name="Restart now…").first.click()
+    dialog = page.get_by_role("dialog", name=re.compile("^Restart .* now"))
+    expect(dialog).to_contain_text("It does not replace the maintenance")
+    expect(dialog.get_by_role("button", name=re.compile("^Restart"))).to_be_visible()
+    dialog.get_by_role("button", name="Back").click()
+
+
+def test_planned_work_is_no_failure(open_page: Callable[..., Page]) -> None:
+    """The answer is made up: the pause of a real move is over too soon."""
+    page = open_page("availability")
+
+    def move(body: Any) -> None:
+        for vm in body["vms"]:
+            if vm["vm"] == "shop-web-0":
+                more = {"down_now": 1, "planned_seconds": 90.0, "at_most_seconds": 90.0}
+                vm.update(more)
+
+    changed(page, r"/v1/availability\?", move)
+    page.reload()
+    vms = page.get_by_role("region", name="Availability by VM")
+    moved = vms.get_by_role("row", name="shop-web-0")
+    for words in ("in maintenance", "at most 1 min 30 s", "at least"):
+        expect(moved).to_contain_text(words)
+    expect(moved).not_to_contain_text("down")
+    expect(vms.get_by_role("row", name="shop-db-3")).to_contain_text("✕ down")
+
+
+IS_DRAWN_INSIDE = """row => {
+  const [outer, inner] = [row, row.querySelector("svg")].map((each) =>
+    each.getBoundingClientRect());
+  return inner.height > 0 && inner.bottom <= outer.bottom + 1;
+}"""
+
+
+def test_phone_shows_which_vm_and_what_happens_to_it(
+    open_page: Callable[..., Page],
+) -> None:
+    page = open_page("vms?show=all", viewport=NARROW)
+    own = page.get_by_role("region", name="Your VMs")
+    label = own.get_by_role("rowheader", name=re.compile("^shop-db-3"))
+    expect(label.get_by_text("✕ down")).to_be_visible()
+    name = label.get_by_role("link", name="shop-db-3")
+    assert name.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
+    # Its bars are below its name, within the row.
+    row = own.get_by_role("row", name=re.compile("^shop-db-3"))
+    assert row.evaluate(IS_DRAWN_INSIDE)
+
+
+@pytest.mark.long
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_axe_finds_nothing_on_the_pages_of_a_tenant(
@@ -200,8 +270,8 @@ def test_vm_that_is_added_appears_on_the_open_page(
     new_context: Callable[..., BrowserContext],
 ) -> None:
     place = Place(tmp_path / "service", fleet_text=fleet())
-    made = place.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})
-    headers = {"Authorization": f"Bearer {made['token']}"}
+    answer = place.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})
+    headers = {"Authorization": f"Bearer {answer['token']}"}
     tab = new_tab(place, new_context(extra_http_headers=headers))
     tab.page.clock.install()
     page = tab.open()
@@ -215,6 +285,7 @@ def test_vm_that_is_added_appears_on_the_open_page(
     place.kill()
 
 
+@pytest.mark.long
 def test_tenant_defers_a_scope_to_a_time_of_its_own(
     open_page: Callable[..., Page],
 ) -> None:
@@ -237,10 +308,10 @@ def test_tenant_defers_a_scope_to_a_time_of_its_own(
     deferrals = told(page, "/v1/tenant/deferrals")["deferrals"]
     scope = names[-1].removeprefix("scope ")
     assert scope != names[-1]
-    assert {(each["scope"], each["vm"], each["until"]) for each in deferrals} == {
-        (scope, None, f"{later}:00Z")
-    }
-    assert {each["by"] for each in deferrals} == {"shop/ci"}
+    assert {
+        (deferral["scope"], deferral["vm"], deferral["until"]) for deferral in deferrals
+    } == {(scope, None, f"{later}:00Z")}
+    assert {deferral["by"] for deferral in deferrals} == {"shop/ci"}
 
 
 def test_tenant_sets_and_removes_windows(open_page: Callable[..., Page]) -> None:

@@ -1,12 +1,12 @@
 """The timeline draws who waits for whom, and is a table on paper and on a narrow screen."""
 
-import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
-from tests.support.consoles import NARROW, Place, Tab
+from tests.support.consoles import NARROW, Place, Tab, changed
 from tests.support.processes import eventually
 
 WAITS = {"c1-r0-1": ("ready", "c1-r0-0"), "c1-r0-2": ("planned", "c1-r0-1")}
@@ -28,17 +28,15 @@ def campaign(shared: Place) -> str:
 def chain(page: Page, waits: Mapping[str, tuple[str, str]]) -> None:
     """Have the service say that hosts wait for each other."""
 
-    def answer(route: Route) -> None:
-        body = route.fetch().json()
+    def wait(body: Any) -> None:
         for row in body["hosts"]:
             if row["host"] in waits:
                 state, holder = waits[row["host"]]
                 blocker = {"kind": "host", "text": f"waits for {holder}"}
                 blockers = [{**blocker, "host": holder, "until": None}]
                 row.update(state=state, blockers=blockers)
-        route.fulfill(json=body)
 
-    page.route(re.compile(r"/campaigns/[^/]+/hosts\?"), answer)
+    changed(page, r"/campaigns/[^/]+/hosts\?", wait)
 
 
 def arrows(page: Page) -> tuple[int, int]:
@@ -114,3 +112,70 @@ def test_narrow_screen_gets_a_table_and_can_have_the_timeline(
     expect(page.get_by_role("treegrid")).to_be_visible()
     page.get_by_role("button", name="Table").click()
     expect(page.locator(".hosts-table tbody tr")).to_have_count(12)
+
+
+def test_closed_cluster_hides_no_work(
+    shared: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(shared)
+
+    def work(body: Any) -> None:
+        first, other = body["clusters"]
+        # One has more racks than are named, the other a lane for each.
+        first.update(racks=9, busy=[0, 2, 6, 3])
+        other["busy"] = [0, 0, 0, 12]
+
+    changed(tab.page, rf"/{campaign}/tree", work)
+    page = tab.open(f"campaigns/{campaign}?span=m")
+    rows = [page.locator(f'.row[data-id="c:{name}"]') for name in ("c1", "c2")]
+    for row in rows:
+        expect(row).to_be_visible()
+        if row.get_attribute("aria-expanded") == "true":
+            row.click()
+    # The heights of all clusters compare: the highest is 12.
+    columns = rows[0].locator("path.busy")
+    expect(columns).to_have_attribute("d", "M1 12v-2h1v2zM2 12v-6h1v6zM3 12v-3h1v3z")
+    expect(rows[1].locator("path.busy")).to_have_count(0)
+
+
+def test_fresh_campaign_shows_short_work_and_what_is_planned(
+    shared: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(shared).open(f"campaigns/{campaign}")
+    # It has begun some seconds ago.
+    spans = page.get_by_role("group", name="Span")
+    expect(spans.get_by_role("button", name="30 min")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    spans.get_by_role("button", name="3 days").click()
+    expect(page.locator(".row rect.s-planned").first).to_be_visible()
+    # Hosts that come later are one row, until one looks for one of them.
+    page.goto(page.url.partition("?")[0] + "?host=c2-r1-0")
+    expect(page.locator('.row[data-id="h:c2-r1-0"]')).to_be_visible()
+    page.locator('.row[data-id="r:c2/c2-r0"]').click()
+    fold = page.locator('.row[data-id="p:c2/c2-r0"]')
+    expect(fold).to_have_attribute("aria-label", "3 hosts of rack c2-r0, later")
+    expect(page.locator('.row[data-id="h:c2-r0-0"]')).to_have_count(0)
+
+
+def test_table_is_as_high_as_the_timeline_and_begins_with_what_needs_a_person(
+    shared: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(shared)
+
+    def grow(body: Any) -> None:
+        hosts = body["hosts"]
+        hosts[-1].update(state="failed", note="no memory")
+        hosts[0].update(state="done", segments=[])
+        body["hosts"] = hosts + [
+            {**hosts[1], "host": f"more-{place}"} for place in range(40)
+        ]
+
+    changed(tab.page, rf"/{campaign}/hosts\?", grow)
+    page = tab.open(f"campaigns/{campaign}?as=table")
+    rows = page.locator(".hosts-table tbody tr")
+    expect(rows.first).to_contain_text("c2-r1-2")
+    expect(rows.last).to_contain_text("c1-r0-0")
+    box = page.locator(".hosts-box").bounding_box()
+    assert box is not None
+    assert box["height"] < 420

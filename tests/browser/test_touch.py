@@ -16,6 +16,7 @@ PATHS = (
     "campaigns/microcode?host=c1-r0-0",
     "campaigns/microcode?as=timeline",
     "campaigns/microcode/report",
+    "reports",
     "plan",
     "hosts?host=c1-r0-0",
     "history",
@@ -60,6 +61,7 @@ def test_targets_are_large_enough_for_a_finger(
         assert page.evaluate(WIDTH) <= size["width"], path
 
 
+@pytest.mark.long
 def test_pages_of_a_tenant_fit_a_phone(
     busy: Place,
     new_tab: Callable[..., Tab],

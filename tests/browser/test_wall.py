@@ -8,11 +8,22 @@ from playwright.sync_api import expect
 
 from tests.support.consoles import CLUSTERS, Place, Tab
 
+AWAKE = """
+window.awake = [];
+Object.defineProperty(navigator, "wakeLock", {
+  value: { request: async (kind) => void window.awake.push(kind) },
+});
+"""
+"""Notes what the page keeps awake, which a browser without a screen refuses."""
+
 
 def test_wall_shows_a_campaign_and_what_needs_a_person(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(place).open("wall")
+    tab = new_tab(place)
+    tab.page.add_init_script(AWAKE)
+    page = tab.open("wall")
+    assert page.evaluate("awake") == ["screen"]
     expect(page.get_by_text("no campaign runs")).to_be_visible()
     expect(page.get_by_text("All is well")).to_be_visible()
     place.start_campaign()
@@ -22,6 +33,7 @@ def test_wall_shows_a_campaign_and_what_needs_a_person(
         expect(picture).to_be_visible()
     expect(page.get_by_text(re.compile("approvals? missing")).first).to_be_visible()
     expect(page.get_by_text("no ETA: no host is done")).to_be_visible()
+    expect(page.get_by_text("failed, at 1 it halts")).to_be_visible()
     place.ask("/v1/fail", {"names": ["bank-c2-r1-2"]})
     first = page.locator(".say li").first
     expect(first).to_contain_text("bank-c2-r1-2 down")
@@ -61,10 +73,33 @@ def test_wall_of_a_large_fleet_has_a_square_for_each_rack(
     expect(picture.locator("text")).to_have_text("✕")
 
 
-def test_wall_turns_grey_without_news_and_recovers(
+def test_racks_with_few_hosts_fill_the_column_of_their_cluster(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
     tab = new_tab(place)
+    racks = [[f"r{rack}", "up", 6, 0] for rack in range(8)]
+    squares = [
+        [f"r{rack}", f"r{rack}-{host}", "up"] for rack in range(8) for host in range(6)
+    ]
+    counts = {"hosts": 48, "counts": {"up": 48}}
+    clusters = [
+        {**counts, "cluster": f"c{place}", "racks": racks, "squares": squares}
+        for place in range(5)
+    ]
+    fleet = {"hosts": 240, "vms": 0, "counts": {"up": 240}, "clusters": clusters}
+    tab.page.route("**/v1/fleet/overview", lambda route: route.fulfill(json=fleet))
+    picture = tab.open("wall").get_by_role("img", name="c1: 48 of 48 up")
+    column, drawn = picture.bounding_box(), picture.locator("path").bounding_box()
+    assert column is not None
+    assert drawn is not None
+    assert drawn["width"] >= 0.85 * column["width"]
+
+
+@pytest.mark.long
+def test_wall_turns_grey_without_news_and_recovers(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place, alone=True)
     tab.page.clock.install()
     page = tab.open("wall")
     expect(page.get_by_text("All is well")).to_be_visible()
@@ -92,7 +127,7 @@ def test_wall_whose_stream_never_opens_does_not_look_calm(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
     place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
-    tab = new_tab(place)
+    tab = new_tab(place, alone=True)
     tab.page.route("**/v1/watch*", lambda route: route.abort())
     tab.page.clock.install()
     page = tab.page
@@ -105,4 +140,4 @@ def test_wall_whose_stream_never_opens_does_not_look_calm(
     expect(page.get_by_text("All is well")).not_to_be_visible()
     page.goto(f"{place.url}/console/")
     page.clock.fast_forward("00:20")
-    expect(page.locator(".notices")).to_contain_text("does not know what is down")
+    expect(page.locator(".notices")).to_contain_text("cannot show what is down")

@@ -201,7 +201,7 @@ def _told(output: bytes) -> list[Answered]:
     answers = answers_of(output)
     if answers:
         last = answers[-1]
-        headers = tuple(each for each in last.headers if each[0] != b"Connection")
+        headers = tuple(header for header in last.headers if header[0] != b"Connection")
         answers[-1] = (
             Answered(400, (), b"")
             if last.status >= 400

@@ -86,7 +86,7 @@ def test_agent_settings_in_the_readme_are_valid(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(block)
     settings = load_settings(file=str(file), environ={}, flags={})
-    assert [each.name for each in settings.handlers] == ["drain"]
+    assert [handler.name for handler in settings.handlers] == ["drain"]
 
 
 @pytest.mark.parametrize(

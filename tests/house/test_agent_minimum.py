@@ -78,7 +78,7 @@ def test_agent_imports_only_modules_for_the_oldest_python() -> None:
     for file, data in bundle.sources().items():
         for node in ast.walk(ast.parse(data)):
             names = (
-                [each.name for each in node.names]
+                [name.name for name in node.names]
                 if isinstance(node, ast.Import)
                 else []
             )
@@ -86,7 +86,7 @@ def test_agent_imports_only_modules_for_the_oldest_python() -> None:
                 module = str(node.module)
                 names = [module]
                 if module == "forewarn":
-                    names = [f"forewarn.{each.name}" for each in node.names]
+                    names = [f"forewarn.{name.name}" for name in node.names]
             strays += [
                 f"{file}: {name}"
                 for name in names

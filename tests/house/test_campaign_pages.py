@@ -139,6 +139,16 @@ PROOFS = {
             f"{_U}campaigns.py::test_a_halt_withdraws_announcements_without_impact",
             f"{_U}campaign_steps.py::test_a_halt_during_visits_lets_only_work_that_has_begun_end",
         ),
+        "See what a command would do": (
+            (
+                "tests/unit/cli/test_dry_runs.py::"
+                "test_halt_says_what_is_withdrawn_and_what_waits"
+            ),
+            (
+                "tests/unit/cli/test_dry_runs.py::"
+                "test_decision_after_that_of_another_is_refused"
+            ),
+        ),
         "A host cannot be emptied": (
             (
                 f"{_U}campaign_deferrals.py::"

@@ -346,12 +346,12 @@ def test_chart_and_manifests_grant_the_same_lease_rights() -> None:
     assert f"```yaml\n{shown}```" in page
     assert shown.partition("rules:\n")[2] in AGENT.template("rbac.yaml")
     whole = plain_yaml.read((directory / "kustomization.yaml").read_text("utf-8"))
-    files = {each.name for each in directory.iterdir()} - {"kustomization.yaml"}
+    files = {path.name for path in directory.iterdir()} - {"kustomization.yaml"}
     assert {*whole["resources"]} == files
 
 
 def test_each_component_of_the_manifests_can_be_applied_alone() -> None:
-    names = {each.name for each in PARTS.iterdir()}
+    names = {path.name for path in PARTS.iterdir()}
     assert names == {"lock", "monitoring"}
     for name in names:
         directory = DEPLOY / f"kubernetes-{name}"
@@ -408,7 +408,7 @@ def test_page_moves_a_file_to_replicas_although_kubernetes_forbids_the_change() 
         "delete statefulset forewarn --cascade=orphan",
         "helm upgrade forewarn",
     ]
-    places = [section.find(each) for each in steps]
+    places = [section.find(step) for step in steps]
     assert places == sorted(places)
     assert -1 not in places
     mounted = re.search(r"mountPath: (/var/lib/forewarn)\n", text)

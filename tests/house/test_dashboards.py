@@ -19,8 +19,8 @@ from forewarn.service import metric_definitions
 from tests.support.unpacked import find, needs
 
 METERS = {
-    SERVICE.name: {each.name: each for each in metric_definitions.METERS},
-    AGENT.name: {each.name: each for each in agent_catalog.METERS},
+    SERVICE.name: {meter.name: meter for meter in metric_definitions.METERS},
+    AGENT.name: {meter.name: meter for meter in agent_catalog.METERS},
 }
 NAME = re.compile(r"\bforewarn_[a-z_]+\b")
 SUFFIXES = re.compile(r"_(?:bucket|count|sum)$")
@@ -31,7 +31,7 @@ LEGEND = re.compile(r"\{\{(\w+)\}\}")
 COMMON = {"job", "instance", "le"}
 
 each_one = pytest.mark.parametrize(
-    "dashboard", DASHBOARDS, ids=[each.name for each in DASHBOARDS]
+    "dashboard", DASHBOARDS, ids=[dashboard.name for dashboard in DASHBOARDS]
 )
 
 

@@ -73,7 +73,7 @@ SERVICE = Watched(
     metrics=ROOT / "docs" / "reference" / "metrics.md",
     meters={meter.name: meter.labels for meter in metric_definitions.METERS},
     histograms=frozenset(
-        each.name for each in metric_definitions.METERS if each.buckets
+        meter.name for meter in metric_definitions.METERS if meter.buckets
     ),
 )
 AGENT = Watched(
@@ -82,7 +82,7 @@ AGENT = Watched(
     guide=ROOT / "docs" / "how-to" / "operate" / "runbook.md",
     metrics=ROOT / "docs" / "reference" / "metrics.md",
     meters={meter.name: meter.labels for meter in agent_catalog.METERS},
-    histograms=frozenset(each.name for each in agent_catalog.METERS if each.buckets),
+    histograms=frozenset(meter.name for meter in agent_catalog.METERS if meter.buckets),
 )
 both = pytest.mark.parametrize("watched", [SERVICE, AGENT], ids=["service", "agent"])
 

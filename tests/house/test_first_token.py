@@ -35,7 +35,7 @@ def test_package_creates_a_token_for_service_and_commands(tmp_path: Path) -> Non
     token = token_of_file(str(file), is_here=True)
     assert re.fullmatch("[0-9a-f]{64}", token)
     assert read_tokens(file).name_of(token) == "operator"
-    assert [each.name for each in tmp_path.iterdir()] == ["token"]
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
     # An upgrade makes no other.
     assert token_of_file(str(make_token(tmp_path)), is_here=True) == token
     (other := tmp_path / "other").mkdir()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy import notes
 from tests.support.pages import ROOT
 
 FORGE = ROOT / ".github"
@@ -52,6 +53,22 @@ def test_workflow_runs_only_make_targets_that_exist(path: Path) -> None:
     assert set(named) <= make_targets()
 
 
+def test_real_programs_are_tested_in_a_job_by_themselves() -> None:
+    jobs = read(FORGE / "workflows" / "checks.yml")["jobs"]
+    ran = {
+        name: [
+            target
+            for step in job["steps"]
+            for target in targets_in(step.get("run", ""))
+        ]
+        for name, job in jobs.items()
+    }
+    assert [name for name, targets in ran.items() if "real" in targets] == ["real"]
+    assert ran["real"] == ["real"]
+    # Namespaces, guests and libvirt need root.
+    assert "--privileged" in jobs["real"]["container"]["options"]
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflow_pins_each_action_to_a_commit_and_names_its_version(
     path: Path,
@@ -88,6 +105,17 @@ def test_release_publishes_with_the_identity_of_its_workflow() -> None:
     assert not any("password" in step.get("with", {}) for step in publish["steps"])
     built = [step.get("run", "") for step in release["jobs"]["build"]["steps"]]
     assert {"make test", "make package", "make chart", "make docs"} <= {*built}
+
+
+def test_notes_of_a_release_are_its_section_of_the_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    first = notes.section(text, "0.1.0")
+    assert first.startswith("The first release")
+    assert "\n## " not in first
+    assert text.endswith(first)
+    assert len(notes.section(text, "Unreleased")) < len(text) - len(first)
+    with pytest.raises(LookupError, match=r"no section 9\.9\.9"):
+        notes.section(text, "9.9.9")
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)

@@ -31,7 +31,7 @@ def test_each_kind_is_a_handler_or_a_receiver() -> None:
 
 
 def test_each_kind_has_one_page() -> None:
-    assert {each.stem for each in PAGES.glob("*.md")} - {"index"} == set(WORDS)
+    assert {path.stem for path in PAGES.glob("*.md")} - {"index"} == set(WORDS)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -56,8 +56,8 @@ def test_examples_of_the_page_are_valid(word: str, tmp_path: Path) -> None:
 
 def test_an_agent_runs_the_first_example_of_each_handler() -> None:
     texts = [
-        each.read_text(encoding="utf-8")
-        for each in (ROOT / "tests" / "system").glob("test_*_agent.py")
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "tests" / "system").glob("test_*_agent.py")
     ]
     run = [text for text in texts if "integration_settings(" in text]
     missing = [

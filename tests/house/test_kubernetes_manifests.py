@@ -121,12 +121,12 @@ def test_force_needs_one_additional_rule(cluster: Cluster) -> None:
 
 def test_the_kustomization_has_each_file() -> None:
     whole = manifest("kustomization.yaml")
-    files = {each.name for each in DIRECTORY.iterdir()}
+    files = {path.name for path in DIRECTORY.iterdir()}
     [settings] = whole["configMapGenerator"]
     assert files == {"kustomization.yaml", *whole["resources"], *settings["files"]}
     daemon = manifest("daemonset.yaml")["spec"]["template"]["spec"]
     [container] = daemon["containers"]
-    assert [each["name"] for each in whole["images"]] == [container["image"]]
+    assert [image["name"] for image in whole["images"]] == [container["image"]]
     [volume] = [each for each in daemon["volumes"] if each["name"] == "settings"]
     assert volume["configMap"]["name"] == settings["name"]
 
@@ -192,5 +192,5 @@ def test_container_uses_the_mounted_settings() -> None:
     probe = container["livenessProbe"]["httpGet"]
     assert watch.listen == f"{probe['host']}:{probe['port']}"
     volumes = manifest("daemonset.yaml")["spec"]["template"]["spec"]["volumes"]
-    [journal] = [each for each in volumes if each["name"] == "journal"]
+    [journal] = [volume for volume in volumes if volume["name"] == "journal"]
     assert journal["hostPath"]["path"] == mounts["journal"]

@@ -54,10 +54,29 @@ PATTERNS = {
     "folder": r"\b[Ff]olders?\b",
 }
 
+DISCOURAGED_NAMES = frozenset(
+    [
+        "found",
+        "told",
+        "said",
+        "asked",
+        "given",
+        "made",
+        "it",
+        "what",
+        "words",
+        "met",
+        "seen",
+        "kept",
+        "mine",
+    ]
+)
+"""Names of values that do not say what they hold."""
+
 NAMES = {
     "generic name": (
         r"^ *(?:async )?(?:with .* as |for )?"
-        r"(?:found|told|said|asked|given|made|it|what|words|met|seen|kept|mine)\b"
+        rf"(?:{'|'.join(sorted(DISCOURAGED_NAMES))})\b"
         r"(?:: [^=]+)?(?: = | in |:$)"
     ),
     "method that tells, hears, says, looks or learns": (
@@ -159,7 +178,7 @@ def of_document(file: Path) -> Iterator[Passage]:
 def passages(kind: str) -> Iterator[Passage]:
     if kind == "documents":
         files = [*ROOT.glob("*.md")]
-        files += [each for top in DOCUMENTS for each in (ROOT / top).rglob("*.md")]
+        files += [path for top in DOCUMENTS for path in (ROOT / top).rglob("*.md")]
         for file in sorted(files):
             yield from of_document(file)
         return

@@ -201,10 +201,10 @@ def test_named_commands_are_valid(
             try:
                 parser.build(arguments).parse_args(arguments)
             except SystemExit as ended:
-                said = capsys.readouterr().err
+                message = capsys.readouterr().err
                 # A command may be named without all of its words.
-                if ended.code and "required" not in said:
-                    wrong.append(f"{name_of(path)}: {command}: {said}")
+                if ended.code and "required" not in message:
+                    wrong.append(f"{name_of(path)}: {command}: {message}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -137,7 +137,7 @@ def test_the_agents_program_has_completions(shell: str, tmp_path: Path) -> None:
 
 def test_debian_versions_sort_like_ours() -> None:
     versions = ("0.1.0.dev0", "0.1.0a1", "0.1.0b2", "0.1.0rc1", "0.1.0", "0.1.1")
-    debian_versions = [build.debian_version(each) for each in versions]
+    debian_versions = [build.debian_version(version) for version in versions]
     assert debian_versions == [
         "0.1.0~dev0",
         "0.1.0~a1",
@@ -248,7 +248,7 @@ def test_agent_unit_has_no_private_mounts() -> None:
     text = (UNITS / "forewarn-agent.service").read_text("utf-8")
     keys = {line.partition("=")[0] for line in text.splitlines() if "=" in line}
     own = {"ReadOnlyPaths", "ReadWritePaths", "InaccessiblePaths", "MountFlags"}
-    assert not {each for each in keys if each.startswith(("Protect", "Private"))}
+    assert not {key for key in keys if key.startswith(("Protect", "Private"))}
     assert not keys & (own | {"ProcSubset", "RestrictNamespaces", "RootDirectory"})
 
 

@@ -73,12 +73,12 @@ def test_tools_of_addresses_are_installed_and_a_new_file_is_applied(
 ) -> None:
     tools = [task.get("ansible.builtin.apt", {}).get("name") for task in play["tasks"]]
     assert ["nftables", "iproute2"] in tools
-    handlers = {each["name"]: each for each in play["handlers"]}
+    handlers = {handler["name"]: handler for handler in play["handlers"]}
     notified = {task["notify"] for task in play["tasks"] if "notify" in task}
     assert notified == {*handlers}
     [apply] = [
-        each["ansible.builtin.command"]
-        for each in play["handlers"]
-        if "ansible.builtin.command" in each
+        handler["ansible.builtin.command"]
+        for handler in play["handlers"]
+        if "ansible.builtin.command" in handler
     ]
     assert apply == "forewarn addresses apply /etc/forewarn/addresses.toml"

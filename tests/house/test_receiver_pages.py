@@ -76,14 +76,14 @@ def test_severities_match_the_page(kind: NoteKind) -> None:
 
 def test_documented_message_matches_the_sent_message() -> None:
     [shown] = re.findall(r"```text\n(.*)\n```", page("syslog"))
-    told = example()
+    notification = example()
     sent = syslog.message(
-        17, told, facility="daemon", sd_id=syslog.SD_ID, bytes_max=8_192
+        17, notification, facility="daemon", sd_id=syslog.SD_ID, bytes_max=8_192
     ).decode()
     sent = re.sub(r"(forewarn-agent) \d+ ", r"\1 812 ", sent)
-    assert shown == sent.replace(told.note.event_id, "4F2C8A10-…")
-    assert f"> **{wording.title(told)}**" in page("slack")
-    assert f"> {wording.sentence(told)}\n" in page("slack")
+    assert shown == sent.replace(notification.note.event_id, "4F2C8A10-…")
+    assert f"> **{wording.title(notification)}**" in page("slack")
+    assert f"> {wording.sentence(notification)}\n" in page("slack")
     assert [mark.strip(":") for mark in chat._MARKS.values()] == [
         "red_circle",
         "large_yellow_circle",

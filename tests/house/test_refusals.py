@@ -49,7 +49,7 @@ def test_each_refusal_is_documented() -> None:
     documents = "".join(path.read_text() for path in DOCUMENTS)
     refusals = _refusals()
     assert len(refusals) > 20
-    missing = [each for each in refusals if each[1] not in documents]
+    missing = [refusal for refusal in refusals if refusal[1] not in documents]
     assert not missing, "these modules raise texts that no document tells"
 
 

@@ -51,7 +51,7 @@ def _lines() -> Iterator[str]:
         shown = ", ".join(filter(None, posts))
         yield f"| `{role.value}` | {also} | {role.about} | {shown} |"
     stops, all_ = _paths(Demand.OPERATOR_STOPS), _paths(Demand.OPERATOR_ADMINISTERS)
-    yield f"| any but `view` | no | stops routine work | {stops} |"
+    yield f"| any but `view` | no | stops planned work | {stops} |"
     yield f"| all | no | creates and revokes tokens | {all_} |"
 
 

@@ -28,7 +28,7 @@ def names(text: str) -> set[str]:
 
 def test_every_pin_is_a_component_with_its_hashes(bill: Json) -> None:
     pinned = PINS.read_text("utf-8") + bundle.PINS.read_text("utf-8")
-    assert {each["purl"] for each in bill["components"]} == names(pinned)
+    assert {component["purl"] for component in bill["components"]} == names(pinned)
     hashes = [
         each["value"]
         for component in bill["components"]
@@ -49,15 +49,15 @@ def test_sbom_is_in_cyclonedx_format(bill: Json) -> None:
     assert (root["type"], root["name"], root["version"]) == (
         "application", "forewarn", __version__
     )  # fmt: skip
-    for each in bill["components"]:
-        assert each["type"] == "library"
-        assert each["bom-ref"] == each["purl"]
-        assert all(set(pair) == {"name", "value"} for pair in each["properties"])
+    for component in bill["components"]:
+        assert component["type"] == "library"
+        assert component["bom-ref"] == component["purl"]
+        assert all(set(pair) == {"name", "value"} for pair in component["properties"])
 
 
 def test_every_component_is_needed_by_the_program(bill: Json) -> None:
     needs = {each["ref"]: each["dependsOn"] for each in bill["dependencies"]}
-    refs = {each["bom-ref"] for each in bill["components"]}
+    refs = {component["bom-ref"] for component in bill["components"]}
     root = bill["metadata"]["component"]["bom-ref"]
     assert set(needs) == refs | {root}
     reached, ahead = {root}, [root]
@@ -70,7 +70,9 @@ def test_every_component_is_needed_by_the_program(bill: Json) -> None:
 
 
 def test_sbom_marks_bundled_tomli_as_for_older_pythons(bill: Json) -> None:
-    [tomli] = [each for each in bill["components"] if each["name"] == "tomli"]
+    [tomli] = [
+        component for component in bill["components"] if component["name"] == "tomli"
+    ]
     marker = {"name": "forewarn:marker", "value": "python_full_version < '3.11'"}
     assert marker in tomli["properties"]
 

@@ -24,7 +24,7 @@ NEW = [step for step in load_steps() if step.number > FIRST_WITH_REPLICAS]
 
 def breaks(step: Step) -> bool:
     """Return whether a step removes columns or tables that are not declared unread."""
-    removes = any(REMOVES.search(each) for each in statements(step.sql))
+    removes = any(REMOVES.search(statement) for statement in statements(step.sql))
     return removes and not CONTRACT.search(step.sql)
 
 

@@ -25,6 +25,8 @@ from tests.support.pages import DOCS, REFERENCE
 PAGE = REFERENCE / "verbs-and-refusals.md"
 HTTP = REFERENCE / "http-api.md"
 TOKENS = DOCS / "how-to" / "operate" / "tenant-tokens.md"
+SIMULATOR = REFERENCE / "simulator.md"
+REQUESTS = re.compile(r"<!-- requests -->\n.*?<!-- /requests -->", re.DOTALL)
 BLOCK = re.compile(r"<!-- verb (\S+) -->\n.*?<!-- /verb -->", re.DOTALL)
 ANSWERS = {
     Answer.REQUEST: "the request",
@@ -52,10 +54,10 @@ def _verb(entry: Entry) -> Iterator[str]:
     targets = entry.targets
     shown = targets.metavar.replace("|", "\\|")
     yield f"| `{targets.key}` | `{shown}` | {targets.about} |"
-    for each in (*entry.arguments, REASON):
-        choices = f" `{'`, `'.join(each.words)}`." if each.words else ""
-        role = f" Needs the role `{each.role.value}` too." if each.role else ""
-        yield f"| `{each.key}` | `{each.name}` | {each.about}{choices}{role} |"
+    for argument in (*entry.arguments, REASON):
+        choices = f" `{'`, `'.join(argument.words)}`." if argument.words else ""
+        role = f" Needs the role `{argument.role.value}` too." if argument.role else ""
+        yield f"| `{argument.key}` | `{argument.name}` | {argument.about}{choices}{role} |"
     yield ""
     yield from _refusals(entry.refusals)
 
@@ -63,15 +65,19 @@ def _verb(entry: Entry) -> Iterator[str]:
 def _refusals(refusals: tuple[Refusal, ...]) -> Iterator[str]:
     yield "| refused when | error message |"
     yield "|---|---|"
-    for each in refusals:
-        yield f"| {each.when} | {', '.join(f'`{text}`' for text in each.sentences)} |"
+    for refusal in refusals:
+        yield f"| {refusal.when} | {', '.join(f'`{text}`' for text in refusal.sentences)} |"
 
 
 def _routes() -> Iterator[str]:
     yield "| POST | body | answer |"
     yield "|---|---|---|"
     for entry in VERBS.values():
-        keys = (entry.targets.key, *(each.key for each in entry.arguments), "reason")
+        keys = (
+            entry.targets.key,
+            *(argument.key for argument in entry.arguments),
+            "reason",
+        )
         members = ", ".join(f"`{key}`" for key in keys)
         yield f"| `/v1/{entry.name}` | {members} | {ANSWERS[entry.answer]} |"
 
@@ -138,13 +144,27 @@ def test_kit_methods_have_the_names_in_the_table() -> None:
         *("host_cordon", "host_open", "host_drain", "visit_retry", "visit_skip"),
         *("window_set", "window_clear", "blackout_set", "blackout_remove"),
         *(name for name in named if name.startswith("campaign_")),
-        *("window_set", "window_clear", "defer", "expedite"),
+        *("defer", "expedite"),
     }
     assert methods == named - without, (
         "write a method of ScheduledEvents or Vm for the verb, or add its name to "
         "`without`: `ScheduledEvents.order` gives every verb"
     )
     assert methods <= set(CHANNEL), "add the method to forewarn.testing.channel.VERBS"
+
+
+def test_page_of_the_simulator_lists_all_requests(
+    request: pytest.FixtureRequest,
+) -> None:
+    commands = ", ".join(f"`{entry.command}`" for entry in VERBS.values())
+    text = SIMULATOR.read_text("utf-8")
+    block = f"<!-- requests -->\n{commands}.\n<!-- /requests -->"
+    wanted = REQUESTS.sub(lambda _: block, text)
+    if request.config.getoption("--rewrite"):
+        SIMULATOR.write_text(wanted, "utf-8")
+        text = wanted
+    assert commands in text
+    assert text == wanted, "run `pytest --rewrite tests/house`"
 
 
 def test_page_of_tokens_lists_the_rights_for_each_verb() -> None:

@@ -33,7 +33,7 @@ NO_PROSE = {
 """Modules whose texts of these names are written for programs."""
 
 OF_ERRORS = {
-    "control/requests/approvals.py": {"_events_for"},
+    "control/requests/approvals.py": {"_not_shown"},
     "control/requests/choices.py": {"text"},
     "control/requests/campaign_changes.py": {"change"},
     "control/requests/campaigns.py": {"resume"},
@@ -41,17 +41,25 @@ OF_ERRORS = {
     "control/requests/fleet_changes.py": {"_check_removes_nothing"},
     "control/requests/fleet_conflicts.py": {"_way_out_of"},
     "control/tokens.py": {"_check_is_free"},
-    "control/requests/verbs/__init__.py": {"_too_late", "_what_became"},
+    "control/requests/verbs/__init__.py": {"_what_became"},
     "control/requests/verbs/emptying.py": {"_sums"},
     "control/requests/visiting.py": {"_begin_again", "_ways_out"},
     "control/rules/remedies.py": {"way_out"},
     "control/rules/second_person.py": {"why_not"},
     "control/rules/steerable.py": {
         "_why_no_approval_now",
+        "why_ended",
         "why_no_approval",
         "why_no_halt",
         "why_no_more_hosts",
         "why_no_skip",
+    },
+    "control/rules/steerable_hosts.py": {
+        "nothing_to_choose",
+        "too_late",
+        "why_no_retry",
+        "why_not_waiting",
+        "why_started",
     },
 }
 """Functions that make a part of an error's message, which is made where it is raised."""

@@ -101,7 +101,8 @@ def ending(life: Life) -> dict[str, Any]:
         },
         "hosts": {name: host.state for name, host in mirror.hosts.items()},
         "requests": sorted(
-            (each.verb.value, each.state.value) for each in mirror.requests.values()
+            (request.verb.value, request.state.value)
+            for request in mirror.requests.values()
         ),
         # An epoch begins with the term, and each crash with another one.
         "views": {

@@ -64,7 +64,7 @@ a_rule = st.builds(
     types=st.sampled_from([frozenset[str]()] * 3 + [frozenset({"Freeze", "Preempt"})]),
     groups=st.lists(
         st.lists(
-            st.sampled_from([each.name for each in HANDLERS]),
+            st.sampled_from([handler.name for handler in HANDLERS]),
             min_size=1,
             max_size=2,
             unique=True,
@@ -234,7 +234,7 @@ class Agent(Life):
             # It may have gone and come back with more time before it is sent again.
             assert task.stage is Stage.PREPARED or task.tries > 1
             if not self.is_edited:
-                names = {each.name: each for each in self.policy.rules}
+                names = {rule.name: rule for rule in self.policy.rules}
                 assert names[task.rule].approve is not Approve.NEVER
             done = {
                 step.handler
@@ -250,7 +250,7 @@ class Agent(Life):
                 == (NoteKind.PREPARING, event_id, task.begun)
                 for name in note.detail.partition(": ")[2].split(", ")
             }
-            required = {each.name for each in HANDLERS if each.required}
+            required = {handler.name for handler in HANDLERS if handler.required}
             assert wanted & required <= done, "approved unprepared"
             assert done or task.notice.event_type not in UNSAFE_UNPREPARED
 

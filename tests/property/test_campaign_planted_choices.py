@@ -58,7 +58,7 @@ def _kept(campaign: CampaignRecord, why: Halt) -> CampaignRecord:
 
 def _at_once_only(reader: Reader, request: str, vms: Sequence[Vm]) -> list[Choice]:
     """Return what tenants want at once, and no deferral."""
-    return [each for each in _CHOICES(reader, request, vms) if not each.until]
+    return [choice for choice in _CHOICES(reader, request, vms) if not choice.until]
 
 
 def _vms_first(reader: Reader, request: str, vms: Sequence[Vm]) -> list[Choice]:
@@ -73,7 +73,7 @@ def _no_windows(
 ) -> tuple[Hold, ...]:
     """Return the holds of an operation without the windows of its scopes."""
     found = _HOLDS(reader, operation, vms)
-    return tuple(each for each in found if each.source is not HoldSource.SCOPE_WINDOW)
+    return tuple(hold for hold in found if hold.source is not HoldSource.SCOPE_WINDOW)
 
 
 def _before_the_notice(

@@ -148,7 +148,7 @@ def make_world() -> World:
 
 def events_of(world: World) -> dict[str, Event]:
     """Return the events that are not the asking tenant's, by id."""
-    return {each.key: each for each in world.live_events() if each.scope != "web"}
+    return {event.key: event for event in world.live_events() if event.scope != "web"}
 
 
 def written(body: tuple[str, Any], ids: list[str]) -> bytes:
@@ -164,7 +164,7 @@ def written(body: tuple[str, Any], ids: list[str]) -> bytes:
 def chosen(world: World, which: list[tuple[str, int]]) -> list[str]:
     """Return the ids that a request names."""
     theirs = sorted(events_of(world))
-    mine = sorted(each.key for each in world.live_events() if each.scope == "web")
+    mine = sorted(event.key for event in world.live_events() if event.scope == "web")
     pools = {MINE: mine, THEIRS: theirs, UNKNOWN: [UNKNOWN]}
     return [pools[pool][number % len(pools[pool])] for pool, number in which]
 

@@ -218,6 +218,7 @@ BUGS = (
         home=approvals,
         function="sees",
         instead=lambda *_args: True,
+        examples_min=FAR,
     ),
     Bug(
         name="a second attempt has the name of the first",
@@ -383,6 +384,17 @@ SHORT_LIVES = {
         *_LISTENING,
         Step("change_fleet", {"what": "zone", "one": 0, "two": 0, "three": 1}),
         *_LISTENING,
+    ),
+    # VMs of both scopes are on the host, and each sees the events of its own only.
+    "anybody may approve": (
+        *_LISTENING,
+        Step("maintain", {"hosts": [0], "impact": 2}),
+        *_LISTENING,
+        *(
+            Step("approve", {"vm": vm, "events": [event], "version": 6})
+            for vm in (0, 2)
+            for event in (6, 14)
+        ),
     ),
     "hosts have room for everybody": (_EMPTY_H0, _HOUR),
     "the brake stops no start": (

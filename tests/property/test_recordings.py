@@ -145,8 +145,8 @@ def answer(player: Replay, request: Request, at: int) -> bytes | None:
         request, Source(address="", vm=VM), now=at, monotonic=0.0
     )
     assert isinstance(genuine, Response)
-    given = player.faults.answer(VM, request, plan, genuine)
-    return None if given is None else given.payload
+    response = player.faults.answer(VM, request, plan, genuine)
+    return None if response is None else response.payload
 
 
 @hypothesis.given(steps, st.sampled_from(VERSIONS), st.booleans())

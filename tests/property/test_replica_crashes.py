@@ -1,10 +1,9 @@
 """Every short story, with the leader paused where it passes, ends the same.
 
-At commits, publications, calls and questions (a usual run tries every fourth, `--long`
-all), the leader is paused, and the other replica takes over and lives the story to its end.
-Then the paused one goes on: it begins no call, and commits nothing. Whoever is killed does
-less than that. Documents are judged at both replicas; what was answered stays (S11), and no
-call is made twice.
+The leader is paused at commits, publications, calls and questions (a usual run tries every
+eighth, `--long` all). The other replica takes over and completes the story. Then the paused
+leader continues: it begins no call and commits nothing. A killed leader does less than
+that. Documents are checked at both replicas. Answers stay (S11), and no call is made twice.
 """
 
 import contextlib

@@ -117,7 +117,7 @@ def refused(world: World) -> set[str]:
         plan = world.read(lambda reader: campaign_plans.plan_of(reader, planned))
     except RefusedError:
         return hosts
-    return {each.host for each in plan.refusals}
+    return {refusal.host for refusal in plan.refusals}
 
 
 def hosts_with_vms(world: World) -> set[str]:

@@ -12,9 +12,9 @@ from tests.support.served_libvirts import World
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealLibvirts]:
     # The path of a socket is short.
-    made = RealLibvirts(tmp_path_factory.mktemp("lv"))
-    yield made
-    made.end()
+    real_libvirts = RealLibvirts(tmp_path_factory.mktemp("lv"))
+    yield real_libvirts
+    real_libvirts.end()
 
 
 @pytest.fixture
@@ -27,6 +27,6 @@ def libvirts(hosts: RealLibvirts) -> Iterator[RealLibvirts]:
 
 @pytest.fixture
 def world(tmp_path: Path, libvirts: RealLibvirts) -> Iterator[World]:
-    made = World(tmp_path, libvirts)
-    yield made
-    made.service.kill()
+    world = World(tmp_path, libvirts)
+    yield world
+    world.service.kill()

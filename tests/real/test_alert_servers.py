@@ -155,9 +155,11 @@ class Servers:
 
     def wait_text(self, wanted: str, **settings: Any) -> None:
         def text() -> str:
-            assert not [each for each in self.processes if each.poll()], self.log()
-            found = self.found(**settings)
-            return found.text if found else self.log()
+            assert not [process for process in self.processes if process.poll()], (
+                self.log()
+            )
+            alert_summary = self.found(**settings)
+            return alert_summary.text if alert_summary else self.log()
 
         eventually(text, wanted.__eq__)
 
@@ -197,11 +199,12 @@ def test_prometheus_lists_firing_and_pending_alerts(servers: Servers) -> None:
     pending = "2 alerts fire or are pending: DiskFull, Soon"
     servers.wait_text(pending, prometheus=url, pending=True)
     servers.wait_text("2 alerts fire: DiskFull, Watchdog", prometheus=url, ignore=())
-    found = servers.found(prometheus=url, ignore=("*",))
-    assert found is not None
-    assert (found.answer, found.all_alerts) == (GateAnswer.CLEAR, 3)
+    alert_summary = servers.found(prometheus=url, ignore=("*",))
+    assert alert_summary is not None
+    assert (alert_summary.answer, alert_summary.all_alerts) == (GateAnswer.CLEAR, 3)
 
 
+@pytest.mark.long
 def test_alertmanager_omits_silenced_alerts(servers: Servers) -> None:
     if why := no_room():
         pytest.skip(why)
@@ -226,9 +229,9 @@ def test_alertmanager_omits_silenced_alerts(servers: Servers) -> None:
     status, made = http(f"{url}/api/v2/silences", silence)
     assert status == 200, json.dumps(made)
     servers.wait_text("no alert fires", alertmanager=url)
-    found = servers.found(alertmanager=url)
-    assert found is not None
-    assert found.all_alerts == 1
+    alert_summary = servers.found(alertmanager=url)
+    assert alert_summary is not None
+    assert alert_summary.all_alerts == 1
     _, all_of_them = http(f"{url}/api/v2/alerts")
     assert len(all_of_them) == 2
 

@@ -137,13 +137,13 @@ class RealBench:
     def text(self, group: str) -> str:
         try:
             # After a restart, others can still read what was there before.
-            found = json.loads(self.consul.ask(f"/v1/kv/{PREFIX}{group}?consistent"))
+            document = json.loads(self.consul.ask(f"/v1/kv/{PREFIX}{group}?consistent"))
         except urllib.error.HTTPError as error:
             error.close()
             if error.code != http.HTTPStatus.NOT_FOUND:
                 raise
             return ""
-        return base64.b64decode(found[0]["Value"] or "").decode()
+        return base64.b64decode(document[0]["Value"] or "").decode()
 
     def holders(self, group: str = "web") -> set[str]:
         return valid(self.text(group), SystemClock().now())
@@ -213,9 +213,9 @@ def test_documented_token_suffices_for_one_group_only(tmp_path: Path) -> None:
             return make_lock(settings, {}, clock)
 
         lock = lock_of("web", str(token))
-        assert lock.look(context_for(30, clock)) == "the lock is free"
+        assert lock.describe(context_for(30, clock)) == "the lock is free"
         assert lock.take("web_0", context_for(30, clock)).is_held
-        assert lock.look(context_for(30, clock)).startswith("held by web_0 since ")
+        assert lock.describe(context_for(30, clock)).startswith("held by web_0 since ")
         lock.release("web_0", context_for(30, clock))
         for group, file in (("db", str(token)), ("web", "")):
             needed = f'its token needs key "{PREFIX}{group}" {{ policy = "write" }}'
@@ -253,8 +253,8 @@ def test_node_enters_and_leaves_maintenance(
     handler = Handled("consul", f'url = "{running.url}"\n', tmp_path, {})
     assert handler.check() == []
     assert handler.prepare() == "the node is in maintenance"
-    found = json.loads(running.ask("/v1/agent/checks"))
-    assert found["_node_maintenance"]["Notes"].startswith("forewarn it: ")
+    document = json.loads(running.ask("/v1/agent/checks"))
+    assert document["_node_maintenance"]["Notes"].startswith("forewarn it: ")
     handler.again()
     assert handler.recover() == "the node is back"
     assert json.loads(running.ask("/v1/agent/checks")) == {}

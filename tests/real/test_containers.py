@@ -308,9 +308,9 @@ def test_container_finds_its_id(engine: Engine) -> None:
     engine.run("forewarn", f"{script}; {POLITE}", "--uts=host")
     asked = engine.ask("container", "inspect", "--format={{.Id}}", "forewarn")
     made = asked.stdout.strip()
-    said = eventually(lambda: engine.ask("logs", "forewarn").stdout, bool)
+    message = eventually(lambda: engine.ask("logs", "forewarn").stdout, bool)
     assert len(made) == 64, made
-    assert set(ids_by_mounts(said)) == {made}, said
+    assert set(ids_by_mounts(message)) == {made}, message
 
 
 def test_unknown_container_is_reported(engine: Engine, tmp_path: Path) -> None:

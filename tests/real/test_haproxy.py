@@ -89,19 +89,19 @@ class Real:
         def is_there() -> bool:
             assert self.process.poll() is None, (self.directory / "log").read_text()
             with contextlib.suppress(HandlerError, RunEndedError):
-                said = Runtime(self.master).ask("show proc", context())
-                return said.count(" worker ") >= workers and bool(self.states())
+                message = Runtime(self.master).ask("show proc", context())
+                return message.count(" worker ") >= workers and bool(self.states())
             return False
 
         eventually(is_there, bool, what="a worker")
 
     def states(self) -> dict[str, int]:
-        found = Runtime(self.admin).servers(context())
-        return {server.name: server.admin for server in found}
+        servers = Runtime(self.admin).servers(context())
+        return {server.name: server.admin for server in servers}
 
     def sessions(self) -> dict[str, int]:
-        found = Runtime(self.master).servers(context())
-        return {server.name: server.sessions for server in found}
+        servers = Runtime(self.master).servers(context())
+        return {server.name: server.sessions for server in servers}
 
     @contextlib.contextmanager
     def client(self) -> Generator[str]:
@@ -172,13 +172,13 @@ class Working:
 
 
 def test_preparation_waits_until_connections_end(real: Real, tmp_path: Path) -> None:
-    made = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))
-    assert made.check("web_0") == []
+    worker = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))
+    assert worker.check("web_0") == []
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
     with contextlib.ExitStack() as clients:
         while clients.enter_context(real.client()) != "web_0":
             pass
-        work = Working(lambda: made.prepare(job_of(vm="web_0"), context()).detail)
+        work = Working(lambda: worker.prepare(job_of(vm="web_0"), context()).detail)
         eventually(real.states, lambda states: states["web_0"] == 8)
         # New ones go to the other.
         for _ in range(4):
@@ -186,26 +186,26 @@ def test_preparation_waits_until_connections_end(real: Real, tmp_path: Path) -> 
                 assert name == "web_1"
         assert work.thread.is_alive()
     assert work.ended() == "app/web_0 drained; 0 sessions left"
-    detail = made.recover(job_of(Phase.RECOVER), context()).detail
+    detail = worker.recover(job_of(Phase.RECOVER), context()).detail
     assert detail == "app/web_0 ready"
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
 
 
 def test_server_disabled_in_the_file_stays_disabled(real: Real, tmp_path: Path) -> None:
     place = f"127.0.0.1:{real.runtime}"
-    made = worker_of(
+    worker = worker_of(
         "haproxy", tmp_path, socket=(place,), servers=("app/*",), maint=True
     )
-    assert made.prepare(job_of(), context()).detail == (
+    assert worker.prepare(job_of(), context()).detail == (
         "app/web_0, app/web_1 drained; app/web_2 was already out of rotation; 0 sessions left"
     )
     assert real.states() == {"web_0": 1, "web_1": 1, "web_2": 5}
-    made.recover(job_of(Phase.RECOVER), context())
+    worker.recover(job_of(Phase.RECOVER), context())
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
 
 
 def test_remaining_sessions_can_be_shut_down(real: Real, tmp_path: Path) -> None:
-    made = worker_of(
+    worker = worker_of(
         "haproxy",
         tmp_path,
         socket=(real.admin,),
@@ -214,43 +214,47 @@ def test_remaining_sessions_can_be_shut_down(real: Real, tmp_path: Path) -> None
         sessions_left="shutdown",
     )
     with real.client(), real.client():
-        detail = made.prepare(job_of(), context()).detail
+        detail = worker.prepare(job_of(), context()).detail
     assert detail.endswith("0 sessions left")
 
 
 def test_drain_is_repeated_after_a_reload_and_old_sessions_are_seen(
     real: Real, tmp_path: Path
 ) -> None:
-    made = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))
-    assert made.check("web_0") == []
+    worker = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))
+    assert worker.check("web_0") == []
     with contextlib.ExitStack() as clients:
         while clients.enter_context(real.client()) != "web_0":
             pass
-        work = Working(lambda: made.prepare(job_of(vm="web_0"), context()).detail)
+        work = Working(lambda: worker.prepare(job_of(vm="web_0"), context()).detail)
         eventually(real.states, lambda states: states["web_0"] == 8)
         real.reload()
         eventually(real.states, lambda states: states["web_0"] == 8)
         assert real.sessions()["web_0"] == 1
         assert work.thread.is_alive()
     assert work.ended() == "app/web_0 drained; 0 sessions left"
-    made.recover(job_of(Phase.RECOVER), context())
+    worker.recover(job_of(Phase.RECOVER), context())
     assert real.states()["web_0"] == 0
 
 
 def test_haproxy_refusals_are_reported(real: Real, tmp_path: Path) -> None:
     operator = str(real.directory / "operator.sock")
-    made = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
-    assert any("the access level is operator" in each for each in made.check())
+    worker = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
+    assert any("the access level is operator" in each for each in worker.check())
     with pytest.raises(HandlerError, match="Permission denied: its socket must have"):
-        made.prepare(job_of(), context())
-    made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_9",))
-    missing, advice = made.check()
+        worker.prepare(job_of(), context())
+    worker = worker_of(
+        "haproxy", tmp_path, socket=(real.admin,), servers=("app/web_9",)
+    )
+    missing, advice = worker.check()
     assert missing == "there is no server app/web_9"
     assert advice.endswith(f"use the master's socket, {real.master}")
     with pytest.raises(HandlerError, match="there is no server app/web_9"):
-        made.prepare(job_of(), context())
+        worker.prepare(job_of(), context())
     real.process.terminate()
     real.process.wait(120)
-    made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_0",))
+    worker = worker_of(
+        "haproxy", tmp_path, socket=(real.admin,), servers=("app/web_0",)
+    )
     with pytest.raises(TimeUpError, match=r"admin\.sock: "):
-        made.prepare(job_of(), context(0.3))
+        worker.prepare(job_of(), context(0.3))

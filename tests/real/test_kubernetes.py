@@ -106,44 +106,44 @@ def test_kubeconfig_written_by_kubectl_is_read(
     certificate = tmp_path / "ca.crt"
     certificate.write_text("-----BEGIN CERTIFICATE-----\nx\n", encoding="ascii")
     kubectl.go_to("https://127.0.0.1:6443", certificate)
-    found = access.find(str(kubectl.file), {})
-    assert found.server == "https://127.0.0.1:6443"
-    assert found.token is not None
-    assert found.token() == TOKEN
-    assert found.ca_text == certificate.read_text()
+    rights = access.find(str(kubectl.file), {})
+    assert rights.server == "https://127.0.0.1:6443"
+    assert rights.token is not None
+    assert rights.token() == TOKEN
+    assert rights.ca_text == certificate.read_text()
 
 
 def test_manifests_build_together(kubectl: Kubectl) -> None:
-    made = kubectl("kustomize", str(MANIFESTS))
-    kinds = {line[6:] for line in made.splitlines() if line.startswith("kind: ")}
+    output = kubectl("kustomize", str(MANIFESTS))
+    kinds = {line[6:] for line in output.splitlines() if line.startswith("kind: ")}
     assert kinds == {
         *("Namespace", "ServiceAccount", "DaemonSet", "ConfigMap"),
         *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     }
     # The settings are there, under the name that the daemon asks for.
     [name] = {
-        line.strip() for line in made.splitlines() if "name: forewarn-agent-" in line
+        line.strip() for line in output.splitlines() if "name: forewarn-agent-" in line
     }
-    assert made.count(name) == 2
-    assert 'kind = "kubernetes"' in made
+    assert output.count(name) == 2
+    assert 'kind = "kubernetes"' in output
 
 
 def test_manifests_with_monitoring_build_together(kubectl: Kubectl) -> None:
-    made = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-monitoring")))
-    kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
+    output = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-monitoring")))
+    kinds = [line[6:] for line in output.splitlines() if line.startswith("kind: ")]
     assert kinds.count("PodMonitor") == kinds.count("DaemonSet") == 1
     assert len(kinds) == 9
     # The overlay adds to what the base has.
     for told in ("name: NODE_NAME", "name: FOREWARN_AGENT_LISTEN", "name: metrics"):
-        assert told in made, told
+        assert told in output, told
 
 
 def test_manifests_with_a_lock_build_together(kubectl: Kubectl) -> None:
-    made = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-lock")))
-    kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
+    output = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-lock")))
+    kinds = [line[6:] for line in output.splitlines() if line.startswith("kind: ")]
     assert kinds.count("Role") == kinds.count("RoleBinding") == 2
     assert len(kinds) == 10
-    assert "- leases" in made
+    assert "- leases" in output
 
 
 def test_components_of_the_manifests_can_be_combined(
@@ -157,22 +157,22 @@ def test_components_of_the_manifests_can_be_combined(
     (tmp_path / "kustomization.yaml").write_text(
         f"resources: [{way('kubernetes')}]\ncomponents: [{', '.join(parts)}]\n"
     )
-    made = kubectl("kustomize", str(tmp_path))
-    kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
+    output = kubectl("kustomize", str(tmp_path))
+    kinds = [line[6:] for line in output.splitlines() if line.startswith("kind: ")]
     assert len(kinds) == 11
     assert kinds.count("Role") == 2
     assert kinds.count("PodMonitor") == 1
-    assert made.count("name: FOREWARN_AGENT_LISTEN") == 1
+    assert output.count("name: FOREWARN_AGENT_LISTEN") == 1
 
 
 @needs_openssl
 def test_kubectl_and_handler_drain_the_same_pods(
     kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    made = certificate_in(tmp_path)
-    with serving(SystemClock(), made.server()) as fake:
+    certificate = certificate_in(tmp_path)
+    with serving(SystemClock(), certificate.server()) as fake:
         populate(fake)
-        kubectl.go_to(fake.url, made.certificate)
+        kubectl.go_to(fake.url, certificate.certificate)
         kubectl(
             *("drain", "web-0", "--ignore-daemonsets", "--delete-emptydir-data"),
             *("--force", "--timeout=10s"),

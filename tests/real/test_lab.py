@@ -2,13 +2,13 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from examples.demo_parts.timeline import Timeline
 from examples.lab import bare, domains
-from examples.lab.__main__ import Lab, lose
+from examples.lab.__main__ import AGENT, Lab, lose
 
 from tests.support import real_libvirts
 from tests.support.guest_world import lacking
@@ -34,6 +34,12 @@ MACHINES = [
 """Directories of the machine's own libvirt."""
 
 
+@pytest.fixture
+def places() -> Mapping[str, str]:
+    """Return the guests and their first hosts; a test can have others."""
+    return PLACES
+
+
 @pytest.fixture(
     params=[
         pytest.param(False, id="bare"),
@@ -44,11 +50,11 @@ MACHINES = [
         ),
     ]
 )
-def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(request: pytest.FixtureRequest, places: Mapping[str, str]) -> Iterator[Lab]:
     # The path of a socket is short.
     directory = Path(tempfile.mkdtemp(prefix="lab"))
     had = [path for path in MACHINES if path.exists()]
-    made = Lab(directory, Timeline(), has_libvirt=request.param, places=PLACES)
+    made = Lab(directory, Timeline(), has_libvirt=request.param, places=places)
     try:
         made.begin()
         made.begin_rest()
@@ -69,6 +75,20 @@ def test_guests_move_between_hosts_and_survive_their_restart_and_loss(lab: Lab) 
     host = lab.service.host_of("cart_1")
     lose(lab, lab.service.vms_on(host), host)
     assert lab.timeline.all_seen
+
+
+@pytest.mark.parametrize("lab", [False], indirect=True, ids=["bare"])
+@pytest.mark.parametrize("places", [{AGENT: "h1"}], ids=["agent"])
+def test_agent_in_a_guest_prepares_approves_and_recovers(lab: Lab) -> None:
+    lab.maintain("h1", "freeze")
+    lab.expect("it has prepared", lambda: lab.has(AGENT, "agent: out of the pool"))
+    lab.expect("it has recovered", lambda: lab.has(AGENT, "agent: back in the pool"))
+    assert lab.timeline.all_seen
+    lines = lab.consoles.seen[AGENT]
+    steps = ["out of the pool", "approved", "started", "back in the pool"]
+    numbers = [lines.index(f"agent: {step}") for step in steps]
+    assert numbers == sorted(numbers)
+    assert lab.service.approvers() == {AGENT}
 
 
 def test_missing_libvirt_is_named_in_one_line(

@@ -74,8 +74,10 @@ def test_host_that_shows_the_certificate_of_others_is_a_problem(
     wrong = libvirts.tls_uri("h1").replace("127.0.0.1", "localhost")
     world = World(tmp_path, libvirts, driver_libvirt_uris=f"h1={wrong}")
     try:
-        told = eventually(world.problems, lambda text: "h1" in text, what="a problem")
-        assert "ertificate" in told
+        message = eventually(
+            world.problems, lambda text: "h1" in text, what="a problem"
+        )
+        assert "ertificate" in message
         assert world.maintain("freeze")["state"] == "Failed"
     finally:
         world.service.kill()
@@ -189,7 +191,7 @@ def test_libvirts_tell_the_abilities_of_their_vms(
     finally:
         driver.close()
     assert told["h2"] == (Ability(able=Able.YES),)
-    limits = {(each.vm, each.action): each.reason for each in told["h1"]}
+    limits = {(ability.vm, ability.action): ability.reason for ability in told["h1"]}
     assert limits == {
         ("", None): "",
         ("web_0", None): "",

@@ -145,8 +145,11 @@ def test_host_without_libvirt_is_a_problem_until_it_is_back(
     world: World, libvirts: RealLibvirts
 ) -> None:
     libvirts.kill("h2")
-    told = eventually(world.problems, lambda text: "libvirt: " in text, what="it")
-    assert "h2 cannot be reached: " in told or "the connection to h2 was lost" in told
+    message = eventually(world.problems, lambda text: "libvirt: " in text, what="it")
+    assert (
+        "h2 cannot be reached: " in message
+        or "the connection to h2 was lost" in message
+    )
     libvirts.begin("h2")
     eventually(world.problems, lambda text: "libvirt: " not in text)
     # Its VMs were not touched, and nothing was concluded about them.

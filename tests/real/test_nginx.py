@@ -58,7 +58,7 @@ class Behind:
         """Start both; without `tokens` the service needs none."""
         self.certificate = certificate_in(directory)
         file = directory / "tokens"
-        file.write_text("".join(f"{each}\n" for each in tokens))
+        file.write_text("".join(f"{token}\n" for token in tokens))
         file.chmod(0o600)
         settings = {"admin_token_file": str(file)} if tokens else {}
         self.service = Serving(directory / "service", FLEET, **settings).wait_ready()
@@ -142,7 +142,7 @@ def test_orders_and_streams_work_through_nginx(behind: Behind) -> None:
             assert (ended.returncode, ended.stderr) == (0, "")
             # Each change comes by itself: nothing waits for a full buffer.
             eventually(
-                lambda number=number: any(f"web_{number}" in each for each in lines),
+                lambda number=number: any(f"web_{number}" in line for line in lines),
                 lambda has_come: has_come,
                 what=f"the change of web_{number}",
             )

@@ -157,8 +157,8 @@ def test_standby_can_last_until_the_node_restarts(cluster: Real) -> None:
 def test_lack_of_another_node_is_reported(cluster: Real) -> None:
     cluster.attribute("n2", "standby", "on")
     handler = cluster.handler()
-    said = handler.fails("prepare", 1.0)
-    assert said.endswith(
+    message = handler.fails("prepare", 1.0)
+    assert message.endswith(
         "no other node can host the resources: db, ip, app, ping, state"
     )
     assert handler.recover() == "n1 was not put into standby by forewarn"
@@ -178,8 +178,8 @@ def test_standby_set_by_an_operator_is_kept(cluster: Real) -> None:
 
 def test_maintenance_mode_is_reported(cluster: Real) -> None:
     cluster.option("maintenance-mode", "true")
-    said = cluster.handler().fails("prepare", 1.0)
-    assert said.endswith("the cluster is in maintenance mode, so it moves nothing")
+    message = cluster.handler().fails("prepare", 1.0)
+    assert message.endswith("the cluster is in maintenance mode, so it moves nothing")
 
 
 def test_unmanaged_resource_is_reported(cluster: Real) -> None:
@@ -187,15 +187,15 @@ def test_unmanaged_resource_is_reported(cluster: Real) -> None:
         *("crm_resource", "--resource=db", "--meta", "--set-parameter=is-managed"),
         "--parameter-value=false",
     )
-    said = cluster.handler().fails("prepare")
-    assert said == "the cluster does not move all resources: db (unmanaged)"
+    message = cluster.handler().fails("prepare")
+    assert message == "the cluster does not move all resources: db (unmanaged)"
     assert cluster.handler('leave = "db"').prepare().startswith("n1 hosts no resources")
 
 
 def test_resource_that_cannot_run_elsewhere_is_reported(cluster: Real) -> None:
     cluster.ask("crm_resource", "--resource=db", "--ban", "--node=n2")
-    said = cluster.handler().fails("prepare", 3.0)
-    assert said.endswith("waiting for db to run on another node")
+    message = cluster.handler().fails("prepare", 3.0)
+    assert message.endswith("waiting for db to run on another node")
 
 
 def test_health_mode_moves_resources_away_and_back(cluster: Real) -> None:
@@ -234,8 +234,8 @@ def test_constraints_of_azure_events_az_keep_working(cluster: Real) -> None:
 def test_missing_cluster_is_reported(cluster: Real) -> None:
     del cluster.environment["CIB_file"]
     (cluster.directory / "crm_mon").unlink()
-    said = cluster.handler('node = "n1"').fails("prepare", 1.0)
-    assert "asking Pacemaker (crm_mon): " in said
-    assert "onnection" in said
+    message = cluster.handler('node = "n1"').fails("prepare", 1.0)
+    assert "asking Pacemaker (crm_mon): " in message
+    assert "onnection" in message
     (cluster.directory / "crm_node").unlink()
     assert "asking Pacemaker (crm_node): " in cluster.handler().check()[0]

@@ -55,7 +55,7 @@ def test_service_package_contains_its_dependencies(service_deb: Path) -> None:
         (
             *("/usr/bin/forewarn", "/usr/lib/forewarn/bin/python3"),
             *("/etc/forewarn/forewarn.toml", "/lib/systemd/system/forewarn.service"),
-            *(f"{home}/{each}" for each in modules()),
+            *(f"{home}/{module}" for module in modules()),
             *(f"{home}/{each}/" for each in ("fastapi", "httptools", "uvloop")),
             "/usr/share/man/man1/forewarn.1.gz",
             *build.completion_places("forewarn").values(),
@@ -158,14 +158,14 @@ echo THE END
 def test_service_package_is_installed_and_removed(
     service_deb: Path, tmp_path: Path
 ) -> None:
-    said = throwaway.install(
+    message = throwaway.install(
         SERVICE_STORY,
         service_deb,
         ROOT / "examples" / "agent" / "events.json",
         place=tmp_path / "place",
         seconds=PATIENCE_SECONDS,
     )
-    assert f"forewarn {__version__}" in said
+    assert f"forewarn {__version__}" in message
 
 
 SYSTEMD_STORY = """\
@@ -216,11 +216,11 @@ def test_both_packages_run_under_systemd(
     agent_deb: Path, service_deb: Path, tmp_path: Path
 ) -> None:
     """On one machine, whose systemd starts and stops them as it should."""
-    said = throwaway.boot(
+    message = throwaway.boot(
         SYSTEMD_STORY,
         agent_deb,
         service_deb,
         place=tmp_path / "place",
         seconds=PATIENCE_SECONDS,
     )
-    assert "StatusText=serving 0 VMs" in said
+    assert "StatusText=serving 0 VMs" in message

@@ -193,24 +193,25 @@ def real() -> Iterator[Real]:
         shutil.rmtree(directory)
 
 
+@pytest.mark.long
 def test_leader_role_moves_away_and_returns(real: Real, tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")
     real.wait_well()
     first = real.leader()
     [other] = set(NODES) - {first}
-    made = worker_of(
+    worker = worker_of(
         "patroni",
         tmp_path,
         url=real.url(first),
         secret_file=str(file),
         switch_back=True,
     )
-    assert made.check() == []
-    detail = made.prepare(job_of(seconds=60), context(60)).detail
+    assert worker.check() == []
+    detail = worker.prepare(job_of(seconds=60), context(60)).detail
     assert detail == f"{other} leads instead of {first}"
     assert real.leader() == other
-    detail = made.recover(job_of(Phase.RECOVER, seconds=60), context(60)).detail
+    detail = worker.recover(job_of(Phase.RECOVER, seconds=60), context(60)).detail
     assert detail == f"{first} is the leader again"
     real.wait_well()
     assert real.leader() == first
@@ -220,34 +221,34 @@ def test_patroni_refusals_are_reported(real: Real, tmp_path: Path) -> None:
     real.wait_well()
     first = real.leader()
     [other] = set(NODES) - {first}
-    made = worker_of("patroni", tmp_path, url=real.url(first))
-    assert any("was answered 401" in each for each in made.check())
+    worker = worker_of("patroni", tmp_path, url=real.url(first))
+    assert any("was answered 401" in each for each in worker.check())
     with pytest.raises(ApiError, match="401: no auth header received"):
-        made.prepare(job_of(), context())
-    made = worker_of(
+        worker.prepare(job_of(), context())
+    worker = worker_of(
         "patroni", tmp_path, url=real.url(first), candidates=("pg3",), candidate_wait=0
     )
     with pytest.raises(HandlerError, match="pg3: there is no such member"):
-        made.prepare(job_of(), context())
-    made = worker_of("patroni", tmp_path, url=real.url(other))
-    detail = made.prepare(job_of(), context()).detail
+        worker.prepare(job_of(), context())
+    worker = worker_of("patroni", tmp_path, url=real.url(other))
+    detail = worker.prepare(job_of(), context()).detail
     assert detail == f"nothing to do: {first} leads, not {other}"
 
 
 def test_manual_pause_and_switchover_are_kept(real: Real, tmp_path: Path) -> None:
     real.wait_well()
     first = real.leader()
-    made = worker_of("patroni", tmp_path, url=real.url(first))
+    worker = worker_of("patroni", tmp_path, url=real.url(first))
     real.order("PATCH", "/config", {"pause": True})
     with pytest.raises(HandlerError, match="the cluster demo is paused"):
-        made.prepare(job_of(), context())
-    assert made.check() == [
+        worker.prepare(job_of(), context())
+    assert worker.check() == [
         "the cluster demo is paused, so it is not changed: run patronictl resume"
     ]
     real.order("PATCH", "/config", {"pause": None})
     at = format_instant(CLOCK.now() + HOUR)
     real.order("POST", "/switchover", {"leader": first, "scheduled_at": at})
     with pytest.raises(HandlerError, match="a switchover is scheduled for 20"):
-        made.prepare(job_of(), context())
+        worker.prepare(job_of(), context())
     real.order("DELETE", "/switchover", None)
     assert real.leader() == first

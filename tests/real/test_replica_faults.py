@@ -104,6 +104,7 @@ def test_database_is_restarted(server: Server, tmp_path: Path) -> None:
             pause(LOAD_SECONDS)
 
 
+@pytest.mark.long
 def test_synchronous_standby_is_promoted(
     server: Server, place: Path, tmp_path: Path
 ) -> None:
@@ -273,6 +274,7 @@ partitions = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 @partitions
 def test_leader_is_cut_off_from_the_database(network: Network) -> None:
     def live() -> None:

@@ -1,14 +1,18 @@
-"""What `cluster show` says of a real synchronous standby."""
+"""A real synchronous standby: what `cluster show` says of it, and what commits wait for."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from forewarn.cluster.port import StandbyState
+from forewarn.fleet.model import Host
 from forewarn.service.cluster.postgres import PostgresBackend
+from forewarn.store.port import StoreError
 from forewarn.store.postgres.cluster import PostgresCluster
+from forewarn.store.postgres.store import PostgresStore
 from tests.support.postgres_places import Server, url_of
 from tests.support.processes import eventually
 from tests.support.unpacked import needing
@@ -46,6 +50,8 @@ def test_each_state_of_the_standby_is_shown(servers: tuple[Server, Server]) -> N
     assert shown() is StandbyState.NOT_SET
     standby.follow(server)
     standby.start()
+    with pytest.raises(StoreError, match="is a standby, whose records can be older"):
+        PostgresCluster(url_of([standby])).follow(None, lambda _reader, _moment: None)
     # It streams, and no commit waits for it.
     assert shown() is StandbyState.NOT_SET
     server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
@@ -60,3 +66,45 @@ def test_each_state_of_the_standby_is_shown(servers: tuple[Server, Server]) -> N
     standby.stop()
     eventually(shown, lambda state: state is StandbyState.MISSING)
     cluster.close()
+
+
+@pytest.mark.parametrize("how", ["pg_terminate_backend", "pg_cancel_backend"])
+def test_no_commit_counts_before_the_standby_has_it(
+    servers: tuple[Server, Server], how: str
+) -> None:
+    """An administrator ends the wait for the standby at this server only."""
+    server, standby = servers
+    url = url_of([server])
+    PostgresBackend(url).prepare().close()
+    standby.follow(server)
+    standby.start()
+    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+    server.run("SELECT pg_reload_conf()")
+    cluster = PostgresCluster(url)
+    eventually(
+        lambda: cluster.condition().standby,
+        lambda state: state is StandbyState.STREAMING,
+    )
+    row = cluster.take(cluster.lease(), holder="a", url="")
+    assert row is not None
+    store = PostgresStore(url, term=row.term)
+    waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+    def waits() -> bool:
+        return bool(server.run(f"SELECT pid {waiting}"))
+
+    standby.stop()
+    with ThreadPoolExecutor(1) as thread:
+        result = thread.submit(store.transact, lambda tx: tx.add(Host(name="h1")))
+        eventually(waits, bool)
+        server.run(f"SELECT {how}(pid) {waiting}")
+        # The records are visible now, although the standby lacks them.
+        eventually(lambda: server.run("SELECT name FROM hosts"), bool)
+        eventually(waits, bool)
+        assert not result.done()
+        standby.start()
+        assert result.result().name == "h1"
+    assert store.number == row.number + 1
+    store.close()
+    cluster.close()
+    standby.stop()

@@ -201,8 +201,8 @@ def test_drain_waits_for_jobs(slurm: Real) -> None:
     job = slurm.job("sleep 2")
     handler = slurm.handler()
     assert handler.check() == []
-    said = handler.fails("prepare", 1.0)
-    assert f"waiting for 1 job, {job} (root), on n1" in said
+    message = handler.fails("prepare", 1.0)
+    assert f"waiting for 1 job, {job} (root), on n1" in message
     assert handler.prepare() == "n1 is drained, and no job is left"
     assert slurm.state() == "IDLE+DRAIN"
     assert handler.recover() == "n1 accepts jobs again"
@@ -212,8 +212,10 @@ def test_drain_waits_for_jobs(slurm: Real) -> None:
 def test_jobs_are_requeued_if_allowed(slurm: Real) -> None:
     may = slurm.job("sleep 60", "--requeue")
     must_not = slurm.job("sleep 60", "--no-requeue")
-    said = slurm.handler('jobs = "requeue"').fails("prepare", 4.0)
-    assert f"waiting for 1 job, {must_not} (root), on n1; {must_not} could not" in said
+    message = slurm.handler('jobs = "requeue"').fails("prepare", 4.0)
+    assert (
+        f"waiting for 1 job, {must_not} (root), on n1; {must_not} could not" in message
+    )
     assert slurm.job_state(may) == "PENDING"
     assert slurm.job_state(must_not) == "RUNNING"
 
@@ -223,9 +225,9 @@ def test_suspended_jobs_and_arrays_are_seen(slurm: Real) -> None:
     slurm.ask("scontrol", "suspend", job)
     slurm.ask("sbatch", "-n1", "--array=3", "--wrap=sleep 60")
     eventually(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i"), bool)
-    said = slurm.handler().fails("prepare", 1.0)
-    assert f"{job} (root)" in said
-    assert "_3 (root)" in said
+    message = slurm.handler().fails("prepare", 1.0)
+    assert f"{job} (root)" in message
+    assert "_3 (root)" in message
 
 
 def test_drain_by_an_operator_is_kept(slurm: Real) -> None:
@@ -237,9 +239,9 @@ def test_drain_by_an_operator_is_kept(slurm: Real) -> None:
     slurm.ask(*words, "state=resume")
     handler.prepare()
     slurm.ask(*words, "state=drain", "reason=bad disk")
-    said = handler.recover()
-    assert said.startswith("n1 stays IDLE+DRAIN")
-    assert said.endswith(": bad disk")
+    message = handler.recover()
+    assert message.startswith("n1 stays IDLE+DRAIN")
+    assert message.endswith(": bad disk")
 
 
 def test_the_reason_is_kept_by_slurm(slurm: Real) -> None:
@@ -265,8 +267,8 @@ def test_a_node_that_went_down_returns(slurm: Real) -> None:
 def test_controller_outage_times_out_and_is_retried(slurm: Real) -> None:
     handler = slurm.handler()
     slurm.kill("slurmctld")
-    said = handler.fails("prepare", 3.0)
-    assert said.startswith("timed out while asking Slurm about node n1")
+    message = handler.fails("prepare", 3.0)
+    assert message.startswith("timed out while asking Slurm about node n1")
     slurm.daemon("slurmctld", "-D")
     assert handler.prepare() == "n1 is drained, and no job is left"
     assert handler.recover() == "n1 accepts jobs again"

@@ -66,7 +66,7 @@ class Real:
     def __init__(self, directory: Path) -> None:
         program = Path(find("rsyslogd"))
         root = program.parents[2]
-        [modules] = {each.parent for each in root.glob("usr/lib/**/rsyslog/imudp.so")}
+        [modules] = {path.parent for path in root.glob("usr/lib/**/rsyslog/imudp.so")}
         self.has_tls = (modules / "lmnsd_ossl.so").exists()
         self.directory = directory
         self.ports = {name: free_port() for name in ("UDP", "TCP", "TLS")}
@@ -99,7 +99,7 @@ class Real:
         file = self.directory / "came"
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         found = [Line(*line.split("|", 5)) for line in lines]
-        return [each for each in found if each.app == "forewarn-agent"]
+        return [line for line in found if line.app == "forewarn-agent"]
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -120,8 +120,8 @@ def tell(real: Real, sink: Sink) -> None:
     for number, kind in enumerate(NoteKind, start=1):
         sink.deliver(number, told_of(kind, 'a "b" ] \\ “c”', handler="drain"))
     lines = eventually(real.came, lambda came: len(came) == len(NoteKind))
-    assert [each.kind for each in lines] == [kind.value for kind in NoteKind]
-    assert {each.host for each in lines} == {"web_0"}
+    assert [line.kind for line in lines] == [kind.value for kind in NoteKind]
+    assert {line.host for line in lines} == {"web_0"}
     seen, *_ = lines
     assert seen.priority == "29"
     assert seen.data.startswith('[forewarn@32473 number="1" kind="seen" id="')

@@ -147,8 +147,8 @@ class Manager:
     def answers(self) -> bool:
         context = context_for(ANSWER_SECONDS, SystemClock())
         while self.process.poll() is None and context.sleep(0.05):
-            said = self.systemctl("is-active", "basic.target").stdout
-            if said.strip() == "active":
+            message = self.systemctl("is-active", "basic.target").stdout
+            if message.strip() == "active":
                 return True
         return False
 

@@ -44,16 +44,19 @@ def server() -> Iterator[Server]:
 @needing("postgres", "initdb", "createuser", "createdb", "psql")
 def test_database_of_the_page_serves_replicas(server: Server) -> None:
     as_postgres = {"PGHOST": str(server.directory), "PGUSER": "postgres"}
-    told = commands("The database")
-    assert len(told) == 4
-    for line in told:
-        words = shlex.split(line)
-        assert words[:3] == ["sudo", "-u", "postgres"]
+    messages = commands("The database")
+    assert len(messages) == 4
+    for line in messages:
+        arguments = shlex.split(line)
+        assert arguments[:3] == ["sudo", "-u", "postgres"]
         # The password is asked for at a terminal.
-        words = [find(words[3]), *(each for each in words[4:] if each != "--pwprompt")]
+        arguments = [
+            find(arguments[3]),
+            *(argument for argument in arguments[4:] if argument != "--pwprompt"),
+        ]
         done = subprocess.run(
-            words,
-            env=environment(Path(words[0]).name, **as_postgres),
+            arguments,
+            env=environment(Path(arguments[0]).name, **as_postgres),
             capture_output=True,
             text=True,
             check=False,
@@ -74,10 +77,10 @@ def test_database_of_the_page_serves_replicas(server: Server) -> None:
 @needing("helm")
 def test_chart_takes_the_values_of_the_page() -> None:
     [line] = [each for each in commands("In Kubernetes") if each.startswith("helm")]
-    words = shlex.split(line)
-    assert words[:3] == ["helm", "upgrade", "--install"]
+    command = shlex.split(line)
+    assert command[:3] == ["helm", "upgrade", "--install"]
     done = subprocess.run(
-        [find("helm"), "template", *words[3:]],
+        [find("helm"), "template", *command[3:]],
         cwd=ROOT,
         capture_output=True,
         text=True,

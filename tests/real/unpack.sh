@@ -30,7 +30,7 @@ missing() {
         case $wanted-$with in
         lab-guest | lab-libvirt-guest | test-guest | real-guest) ;;
         test-test | real-test | real-real) ;;
-        lab-test | lab-libvirt-test) [ "$program" = ip ] || continue ;;
+        lab-test | lab-libvirt-test) [ "$program" = ip ] || [ "$program" = nft ] || continue ;;
         lab-libvirt-real) [ "$program" = libvirtd ] || continue ;;
         *) continue ;;
         esac

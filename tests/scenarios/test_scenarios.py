@@ -45,12 +45,12 @@ def test_scenario(
 ) -> None:
     text = file.read_text(encoding="utf-8")
 
-    told = play(text, name=file.name, directory=FLEETS, store=opener(kind, tmp_path))
+    message = play(text, name=file.name, directory=FLEETS, store=opener(kind, tmp_path))
 
-    if request.config.getoption("--rewrite") and kind == "memory" and told != text:
-        file.write_text(told, encoding="utf-8")
+    if request.config.getoption("--rewrite") and kind == "memory" and message != text:
+        file.write_text(message, encoding="utf-8")
         pytest.skip("rewritten")
-    assert told == text
+    assert message == text
 
 
 @pytest.mark.parametrize("file", scenarios())

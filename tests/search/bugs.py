@@ -73,7 +73,7 @@ class _Unguarded(Model):
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
     ) -> Sequence[Blocker]:
         blockers = super().blocked(vms, ops, down, slot)
-        return [each for each in blockers if not isinstance(each, self.unseen)]
+        return [blocker for blocker in blockers if not isinstance(blocker, self.unseen)]
 
 
 class NoHold(_Unguarded):

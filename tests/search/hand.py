@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.drivers.port import (
+    NOWHERE,
     Call,
+    Expected,
     HostVms,
     Observation,
+    Observations,
     Probe,
     ProbeState,
     Report,
@@ -137,7 +140,7 @@ class HandDriver:
             known.stopped = True
         return True
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
         return {vm: self._seen.get(vm, Observation()) for vm in vms}
 
     def reports(self, *, now: Micros) -> Sequence[Report]:

@@ -116,7 +116,7 @@ def due(model: Model, state: State, slot: int) -> Label | None:
     if op is None:
         return None
     if op.state == READY:
-        # Whoever is held is looked at once a minute, which is a tick.
+        # An operation that is held is rechecked once a minute, which is a tick.
         return Label("look", slot)
     if max(op.left, op.notice) > 0:
         return None

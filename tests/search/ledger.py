@@ -25,9 +25,9 @@ class Log:
     released: list[tuple[int, tuple[int, ...], State]] = field(
         default_factory=list[tuple[int, tuple[int, ...], State]]
     )
-    """Who was let go, with whom, and the state that decided it."""
+    """The operations that became ready together, and the state that decided it."""
     started: list[tuple[int, State]] = field(default_factory=list[tuple[int, State]])
-    """Who started, and the state that decided it."""
+    """The operation that started, and the state that decided it."""
     calls: list[int] = field(default_factory=list[int])
     """Driver calls that were made durable, a new generation each."""
     begun: list[tuple[int, State]] = field(default_factory=list[tuple[int, State]])

@@ -35,10 +35,12 @@ def open_operations(model: Model, world: World) -> dict[str, Operation]:
     """Return the open operations of a world by the names of their slots."""
     names = slot_names(model)
     found: dict[str, Operation] = {}
-    for each in world.read(lambda reader: list(every(reader, kinds.OPEN_OPERATIONS))):
-        name = names[each.verb.value, each.action.value, each.target]
+    for operation in world.read(
+        lambda reader: list(every(reader, kinds.OPEN_OPERATIONS))
+    ):
+        name = names[operation.verb.value, operation.action.value, operation.target]
         assert name not in found, f"{name} is open twice"
-        found[name] = each
+        found[name] = operation
     return found
 
 

@@ -220,8 +220,10 @@ def maintain(
 
 def roll_out(world: World, *hosts: str, at_once: int = 1) -> list[Operation]:
     """Freeze several hosts by one order, one after the other."""
-    said = OrderOptions(at_once=at_once)
-    request = world.order(lambda work: verbs.maintain(work, hosts, Action.FREEZE, said))
+    options = OrderOptions(at_once=at_once)
+    request = world.order(
+        lambda work: verbs.maintain(work, hosts, Action.FREEZE, options)
+    )
     return operations_of(world, request)
 
 
@@ -338,8 +340,13 @@ class WorldClient:
         self, requests: Sequence[Sent]
     ) -> tuple[tuple[Answer, ...], OSError | None]:
         return tuple(
-            self.ask(each.method, each.target, headers=each.headers, body=each.body)
-            for each in requests
+            self.ask(
+                request.method,
+                request.target,
+                headers=request.headers,
+                body=request.body,
+            )
+            for request in requests
         ), None
 
 

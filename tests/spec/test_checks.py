@@ -309,7 +309,7 @@ def test_wrong_error_order_is_found_by_the_messages(both: str, fault: str) -> No
 
 
 def test_questions_cover_sections_1_to_3_and_7() -> None:
-    sections = {each.clause.partition(".")[0] for each in QUESTIONS}
+    sections = {question.clause.partition(".")[0] for question in QUESTIONS}
     assert sections == {"1", "2", "3", "7"}
     assert len({check.title for check in CHECKS}) == len(CHECKS)
     tried = {check.clause for check in CHECKS}
@@ -337,7 +337,7 @@ def test_permanent_rate_limit_leaves_most_checks_untried() -> None:
     world = everything()
     client = FaultyClient(WorldClient(world, "m_0"), limited("1", after=0))
     examination = Examination(client, approve=True, now=lambda: world.now)
-    verdicts = {each.expected: each.verdict for each in examination.run(0)}
+    verdicts = {finding.expected: finding.verdict for finding in examination.run(0)}
     passed = [title for title, each in verdicts.items() if isinstance(each, Passed)]
     assert passed == [
         "a burst meets 429 with Retry-After",
@@ -347,7 +347,7 @@ def test_permanent_rate_limit_leaves_most_checks_untried() -> None:
         "each answer is complete",
         "each answer is well-formed",
     ]
-    assert not any(isinstance(each, Failed) for each in verdicts.values())
+    assert not any(isinstance(verdict, Failed) for verdict in verdicts.values())
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def undated(
     _method: str, _target: str, _headers: Headers, _body: bytes | None, answer: Answer
 ) -> Answer:
     """Make it the answer of a server that does not tell its time."""
-    headers = tuple(each for each in answer.headers if each[0] != "Date")
+    headers = tuple(header for header in answer.headers if header[0] != "Date")
     return replace(answer, headers=headers)
 
 
@@ -281,14 +281,17 @@ def test_our_endpoint_keeps_every_clause() -> None:
         *findings_of(support.WorldClient(everything(), "m_0")),
     ]
     assert broken(findings) == {}
-    kept = {each.expected for each in findings if isinstance(each.verdict, Passed)}
+    kept = {
+        finding.expected for finding in findings if isinstance(finding.verdict, Passed)
+    }
     missing = {check.title for check in CHECKS} - kept
     assert missing == {"a burst meets 429 with Retry-After"}
     clauses = [
-        each.clause for each in report("x", findings, Watched(documents=1)).findings
+        finding.clause
+        for finding in report("x", findings, Watched(documents=1)).findings
     ]
     assert clauses == sorted(clauses, key=lambda c: [int(n) for n in c.split(".")])
-    assert all(each.expected for each in findings)
+    assert all(finding.expected for finding in findings)
 
 
 def test_each_defect_of_a_careless_server_is_a_finding() -> None:

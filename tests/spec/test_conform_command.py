@@ -152,9 +152,9 @@ def test_invalid_url_is_refused_with_a_hint(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["conform", url]) == 2
-    told = capsys.readouterr().err
-    assert "is not a URL such as" in told
-    assert "hint: Use the host and port" in told
+    message = capsys.readouterr().err
+    assert "is not a URL such as" in message
+    assert "hint: Use the host and port" in message
 
 
 def test_unreachable_endpoint_gives_status_3(

@@ -50,7 +50,9 @@ def test_malformed_answer_is_reported_with_its_bytes(
         assert part.decode() in line
         assert main(["conform", url, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    broken = next(each["broken"] for each in document["exchanges"] if "broken" in each)
+    broken = next(
+        exchange["broken"] for exchange in document["exchanges"] if "broken" in exchange
+    )
     assert broken["how"] == "malformed"
     assert broken["body"].encode() == MALFORMED[part]
 
@@ -137,7 +139,7 @@ def test_bytes_after_a_response_start_the_next_response() -> None:
     with listening(Twice) as url:
         sent = clients.Sent(target=EVENTS_PATH)
         answers, error = HttpClient(url).ask_in_turn((sent, sent))
-    assert [each.body for each in answers] == [b"{"]
+    assert [answer.body for answer in answers] == [b"{"]
     assert str(error) == "no HTTP answer: b'}'"
 
 

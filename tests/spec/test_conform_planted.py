@@ -63,7 +63,7 @@ def test_a_defect_is_found(name: str) -> None:
     for finding in findings:
         if isinstance(finding.verdict, Failed):
             assert finding.verdict.witness.exchanges, finding.expected
-            assert all(each.at for each in finding.verdict.witness.exchanges)
+            assert all(exchange.at for exchange in finding.verdict.witness.exchanges)
 
 
 @pytest.mark.amounts
@@ -85,7 +85,7 @@ def test_server_without_defects_passes_each_checked_clause() -> None:
     for course in Course:
         findings = examined(None, course.plan)
         value = document(report("http://x", findings, Watched(documents=1)))
-        exchanges = {each["number"]: each for each in value["exchanges"]}
+        exchanges = {exchange["number"]: exchange for exchange in value["exchanges"]}
         for finding in value["findings"]:
             if finding["verdict"] != "pass":
                 continue
@@ -99,7 +99,7 @@ def test_server_without_defects_passes_each_checked_clause() -> None:
 
 def test_trailing_line_break_is_noted() -> None:
     findings = examined(planted.DEFECTS["line-end"], Course.APPROVING.plan)
-    [compact] = [each for each in findings if "compact" in each.expected]
+    [compact] = [finding for finding in findings if "compact" in finding.expected]
     assert isinstance(compact.verdict, Passed)
     assert "it ends with a line break" in detail(compact.verdict)
 
@@ -138,6 +138,6 @@ def test_defects_of_one_connection_are_found_over_sockets(name: str) -> None:
 def test_announced_connection_close_is_not_a_defect() -> None:
     """Nor does the client wait for what will not come."""
     findings = examined(planted.DEFECTS["closed-each-time"], Course.APPROVING.plan)
-    [goes_on] = [each for each in findings if each.expected == GOES_ON]
+    [goes_on] = [finding for finding in findings if finding.expected == GOES_ON]
     assert isinstance(goes_on.verdict, NotTried)
     assert goes_on.verdict.needs == traffic_questions.A_KEPT_CONNECTION

@@ -79,7 +79,7 @@ def test_event_wakes_all_waiters_of_its_scope_and_no_others(
     web = [waiting(served, pool, vm) for vm in ("web_0", "web_1")]
     db = waiting(served, pool, "db_0")
     served.do(lambda world: support.reboot(world, "web_0"))
-    for answer in (each.result(PATIENCE_SECONDS) for each in web):
+    for answer in (future.result(PATIENCE_SECONDS) for future in web):
         assert answer.status == 200
         [event] = answer.json["Events"]
         assert (event["EventType"], event["Resources"]) == ("Reboot", ["web_0"])

@@ -325,7 +325,7 @@ def test_deletions_of_one_request_wait_for_each_other() -> None:
         "Scheduled"
     }
     assert world.explain(first.operation_id)[0].startswith(
-        "tenant shop has not approved the deletion of vm b"
+        "tenant shop has not approved the deletion of VM b"
     )
     assert world.vm("b").approve(by_name["b"]).status == 200
     assert {event["EventStatus"] for event in world.vm("a").get().events} == {"Started"}

@@ -40,8 +40,8 @@ expect = { status = "Started", within = "16m" }
 @pytest.fixture(scope="module")
 def running() -> Iterator[Simulation]:
     loop = LoopThread()
-    with simulation(loop) as found:
-        yield found
+    with simulation(loop) as sim:
+        yield sim
     loop.close()
 
 
@@ -122,7 +122,7 @@ def test_history_and_downtime_of_a_vm_can_be_queried(
     [event] = fresh.events()
     fresh.api("restore", {"names": ["h0"]})
     _, history = fresh.api(f"history?event={event['EventId']}")
-    steps = [each["what"] for each in history["entries"]]
+    steps = [entry["what"] for entry in history["entries"]]
     assert steps[0] == "event started"
     _, history = fresh.api("availability?vm=web_0")
     [of_vm] = history["vms"]

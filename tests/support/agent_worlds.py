@@ -150,10 +150,10 @@ class Machine:
     def start_events(self) -> None:
         """Let the impact of what was approved begin."""
         self.notices = tuple(
-            replace(each, status=STARTED, not_before=None)
-            if each.event_id in self.approvals
-            else each
-            for each in self.notices
+            replace(notice, status=STARTED, not_before=None)
+            if notice.event_id in self.approvals
+            else notice
+            for notice in self.notices
         )
 
     def reboot(self) -> None:

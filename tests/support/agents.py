@@ -202,7 +202,7 @@ class AgentProcess:
         file = self.directory / "did"
         lines = file.read_text().splitlines() if file.exists() else []
         runs = [Did(*(*line.split(" "), "")[:4]) for line in lines]
-        return [each for each in runs if not what or each.what == what]
+        return [run for run in runs if not what or run.what == what]
 
     # Its output
 
@@ -326,8 +326,8 @@ class Ground:
     ) -> str:
         """Publish an event by hand; return its id."""
         order = {"type": kind, "vms": list(vms), "notice": notice, **more}
-        made = self.world.sim("events", order)
-        [operation] = made["operations"]
+        answer = self.world.sim("events", order)
+        [operation] = answer["operations"]
         [event] = operation["events"]
         return event["EventId"]
 

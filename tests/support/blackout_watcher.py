@@ -1,7 +1,7 @@
 """Invariants of the blackouts of the service (4.2), for any kind of request.
 
 Like the watcher of campaigns, it reads the rows of each commit and shares no code with
-the service. K1: no routine work is announced in a blackout of its host, nor for a time in
+the service. K1: no planned work is announced in a blackout of its host, nor for a time in
 one. K9: none starts in one. A campaign also keeps its `slow` time clear of them.
 """
 
@@ -51,22 +51,26 @@ def _k1_announced(moment: Moment, operation: Operation) -> None:
 
 def announced_hosts_fit(moment: Moment) -> None:
     """4.2: what would start in a blackout is withdrawn when the blackout is set."""
-    for each in moment.mirror.operations.values():
-        if each.verb is Verb.MAINTAIN and each.state in WAITING_STATES:
-            starts = max(moment.now, each.not_before)
+    for operation in moment.mirror.operations.values():
+        if operation.verb is Verb.MAINTAIN and operation.state in WAITING_STATES:
+            starts = max(moment.now, operation.not_before)
             overlapping = banned(
-                _over(moment, each), starts, starts + _slow(moment, each)
+                _over(moment, operation), starts, starts + _slow(moment, operation)
             )
-            assert not overlapping, f"K1: {each} is still announced for {overlapping}"
+            assert not overlapping, (
+                f"K1: {operation} is still announced for {overlapping}"
+            )
 
 
 def _over(moment: Moment, operation: Operation) -> tuple[Blackout, ...]:
-    """Return the blackouts that stop an operation: routine work on their hosts."""
+    """Return the blackouts that stop an operation: planned work on their hosts."""
     if operation.verb not in PLANNED_VERBS or operation.is_emergency:
         return ()
     host = moment.mirror.hosts.get(operation.host)
     wide_blackouts = moment.mirror.table(WideBlackout).values()
-    return tuple(each.time for each in wide_blackouts if _is_there(host, each.places))
+    return tuple(
+        blackout.time for blackout in wide_blackouts if _is_there(host, blackout.places)
+    )
 
 
 def _is_there(host: Host | None, places: tuple[str, ...]) -> bool:

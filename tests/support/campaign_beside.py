@@ -79,15 +79,17 @@ def _could_announce(moment: Moment, campaign: CampaignRecord) -> list[str]:
 
 def in_turn(moment: Moment, campaign: CampaignRecord) -> Iterator[str]:
     """Yield the hosts of the current stage that wait for nothing but their turn."""
-    before = sum(each.hosts for each in campaign.stages[: campaign.stage - 1])
+    before = sum(stage.hosts for stage in campaign.stages[: campaign.stage - 1])
     end = before + campaign.stages[campaign.stage - 1].hosts
-    for each in moment.mirror.operations.values():
-        is_here = each.request == campaign.request and before < each.position <= end
-        is_planned = each.state is OperationState.PLANNED
-        visit = moment.mirror.table(Visit).get(each.visit)
+    for operation in moment.mirror.operations.values():
+        is_here = (
+            operation.request == campaign.request and before < operation.position <= end
+        )
+        is_planned = operation.state is OperationState.PLANNED
+        visit = moment.mirror.table(Visit).get(operation.visit)
         is_checked = visit is None or (visit.is_needed and not visit.holds_slot)
-        if is_here and is_planned and not each.held_by and is_checked:
-            yield each.host
+        if is_here and is_planned and not operation.held_by and is_checked:
+            yield operation.host
 
 
 def _has_hosts_left(moment: Moment, campaign: CampaignRecord) -> bool:
@@ -98,10 +100,13 @@ def _has_hosts_left(moment: Moment, campaign: CampaignRecord) -> bool:
     away = {x.name for x in hosts.values() if x.state is HostState.DOWN or x.cordons}
     # A host in any kind of work is unavailable; a visit has an operation, too.
     away.update(
-        each.host
-        for each in moment.mirror.operations.values()
-        if each.visit
-        or (each.state is not OperationState.PLANNED and each.state not in ENDED_STATES)
+        operation.host
+        for operation in moment.mirror.operations.values()
+        if operation.visit
+        or (
+            operation.state is not OperationState.PLANNED
+            and operation.state not in ENDED_STATES
+        )
     )
     return len(away) < number(campaign.budget.unavailable, campaign.fleet_hosts)
 
@@ -142,13 +147,13 @@ def _expedited(moment: Moment, request: str, host: str) -> Iterator[tuple[str, s
 
 def _choice(moment: Moment, request: str, vm: Vm) -> Choice | None:
     """Return the choice of a tenant that counts for a VM: the latest one."""
-    made = [
-        each
-        for each in moment.mirror.table(Choice).values()
-        if (each.request, each.scope) == (request, vm.scope)
-        and each.vm in {"", vm.name}
+    choices = [
+        choice
+        for choice in moment.mirror.table(Choice).values()
+        if (choice.request, choice.scope) == (request, vm.scope)
+        and choice.vm in {"", vm.name}
     ]
-    return max(made, key=lambda each: (each.at, each.vm), default=None)
+    return max(choices, key=lambda each: (each.at, each.vm), default=None)
 
 
 # Emergencies
@@ -163,21 +168,23 @@ def emergency_starts(moment: Moment, campaign: CampaignRecord) -> None:
     file = tomllib.loads(campaign.text)["campaign"]
     wanted = [each["name"] for each in file.get("blackout", ())]
     wanted += [each["start"] for each in file.get("window", ())]
-    said = [
-        each.facts.text
-        for each in moment.mirror.entries
-        if each.kind is AuditKind.CAMPAIGN_STARTED
+    messages = [
+        entry.facts.text
+        for entry in moment.mirror.entries
+        if entry.kind is AuditKind.CAMPAIGN_STARTED
     ]
     for each in wanted:
-        assert any(each in text for text in said), f"2.5: {each} is not in {said}"
+        assert any(each in text for text in messages), (
+            f"2.5: {each} is not in {messages}"
+        )
 
 
 def emergency_waits_for_no_time(operation: Operation) -> None:
     """2.5: no window and no deferral of a tenant stops an emergency."""
     held = [
-        each
-        for each in operation.held_by
-        if isinstance(each, WindowClosed | Deferred | NoCommonWindow)
+        blocker
+        for blocker in operation.held_by
+        if isinstance(blocker, WindowClosed | Deferred | NoCommonWindow)
     ]
     assert not (operation.is_emergency and held), (
         f"2.5: an emergency waits: {operation}"
@@ -190,11 +197,12 @@ def emergency_is_named(moment: Moment, operation: Operation) -> None:
         return
     wanted = set(_overridden(moment, operation))
     named = {
-        (each.kind, getattr(each, "vm", ""), scope)
+        (blocker.kind, getattr(blocker, "vm", ""), scope)
         for entry in moment.mirror.entries
         if entry.kind is AuditKind.CAMPAIGN_WINDOWS_IGNORED
-        for each in entry.facts.blockers
-        for scope in getattr(each, "scopes", None) or (getattr(each, "scope", ""),)
+        for blocker in entry.facts.blockers
+        for scope in getattr(blocker, "scopes", None)
+        or (getattr(blocker, "scope", ""),)
     }
     assert {each[1:] for each in wanted} <= {each[1:] for each in named}, (
         f"2.5: {wanted} are ignored, and the trail has {named}: {operation}"

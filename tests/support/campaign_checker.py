@@ -116,7 +116,7 @@ class Fleet:
 def check(plan: CampaignPlan, fleet: Fleet, terms: Terms) -> None:
     """Judge everything that a plan says."""
     campaign = plan.campaign
-    refused = {each.host for each in plan.refusals}
+    refused = {refusal.host for refusal in plan.refusals}
     chosen = set(selected(fleet, campaign))
     assert len(plan.hosts) == len(set(plan.hosts)), "a host is planned twice"
     assert set(plan.hosts) | refused == chosen, "the hosts are not those selected"
@@ -160,11 +160,11 @@ def number(amount: Amount, total: int) -> int:
 def group_limits(fleet: Fleet, campaign: Campaign) -> dict[tuple[str, str], int]:
     """Return the maximum of each group: label and value."""
     limits_of: dict[tuple[str, str], int] = {}
-    for each in campaign.budget.by:
-        sizes = Counter(fleet.label(host, each.label) for host in fleet.hosts)
+    for budget in campaign.budget.by:
+        sizes = Counter(fleet.label(host, budget.label) for host in fleet.hosts)
         for value, size in sizes.items():
             if value:
-                limits_of[each.label, value] = number(each.most, size)
+                limits_of[budget.label, value] = number(budget.most, size)
     return limits_of
 
 
@@ -273,10 +273,10 @@ def _closed(host: str, fleet: Fleet, terms: Terms) -> Iterator[tuple[Micros, Mic
         labels = {label for label, _ in part.places}
         at = {label for label, name in part.places if fleet.label(host, label) == name}
         blackouts += [part.time] if labels == at else []
-    for each in blackouts:
+    for blackout in blackouts:
         opens, closes = (
             round(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()) * SECOND
-            for at in (each.begins, each.ends)
+            for at in (blackout.begins, blackout.ends)
         )
         yield opens, closes
 
@@ -418,18 +418,18 @@ def _candidate(
 ) -> Candidate:
     """Return a host with the VMs on it; a VM that is moving counts at both ends."""
     there = [
-        each
-        for each in fleet.vms
-        for place in [*{each.host, each.moving_to}, placed.get(id(each))]
+        vm_row
+        for vm_row in fleet.vms
+        for place in [*{vm_row.host, vm_row.moving_to}, placed.get(id(vm_row))]
         if place == name
     ]
     return Candidate(
         host=_host(fleet.hosts[name]),
         load=len(there),
-        vcpu=sum(each.vcpu or 0 for each in there),
-        memory=sum(each.memory or 0 for each in there),
+        vcpu=sum(vm_row.vcpu or 0 for vm_row in there),
+        memory=sum(vm_row.memory or 0 for vm_row in there),
         domains=frozenset(
-            each.fault_domain for each in there if each.scope == vm.scope
+            vm_row.fault_domain for vm_row in there if vm_row.scope == vm.scope
         ),
         rack_excess=_rack_excess(name, vm, fleet, placed),
         busy=not fleet.is_open(name),
@@ -445,14 +445,16 @@ def _rack_excess(name: str, vm: VmRow, fleet: Fleet, placed: Mapping[int, str]) 
         return 0
     # The VM itself does not count in its rack. A plan counts it where it is moving to.
     excess = 1
-    for each in fleet.vms:
-        if each.scope == vm.scope:
+    for vm_row in fleet.vms:
+        if vm_row.scope == vm.scope:
             racks = {
-                fleet.hosts[host].rack for host in (each.host, each.moving_to) if host
+                fleet.hosts[host].rack
+                for host in (vm_row.host, vm_row.moving_to)
+                if host
             }
             excess += (rack in racks) - (own in racks)
-            if id(each) in placed:
-                excess += fleet.hosts[placed[id(each)]].rack == rack
+            if id(vm_row) in placed:
+                excess += fleet.hosts[placed[id(vm_row)]].rack == rack
     return excess
 
 

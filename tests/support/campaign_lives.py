@@ -229,10 +229,10 @@ class CampaignLife(Life):
         new = self.mirror.table(CampaignRecord)[old.campaign_id]
         if new.has_ended:
             return
-        pauses = [each for each in old.pauses if each.by.name != who]
+        pauses = [pause for pause in old.pauses if pause.by.name != who]
         if verb == "resume" and by_all:
             return
-        assert all(each in new.pauses for each in pauses), f"K6: {old}, {new}"
+        assert all(pause in new.pauses for pause in pauses), f"K6: {old}, {new}"
 
     def _end_orders(self) -> bool:
         """K7: campaigns that nothing stops come to their end."""

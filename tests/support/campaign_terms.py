@@ -33,6 +33,19 @@ def number(amount: str, total: int) -> int:
     return int(amount)
 
 
+def k1_places(moment: Moment, operation: Operation) -> None:
+    """2.4: all VMs of an announced host have their places reserved together.
+
+    A driver that chooses the destinations reserves none.
+    """
+    if operation.action not in MOVING_ACTIONS or operation.driver_chooses:
+        return
+    homeless = sorted(
+        move.vm for move in operation.moves if not moment.mirror.vms[move.vm].moving_to
+    )
+    assert not homeless, f"K1: {operation} is announced, and {homeless} have no place"
+
+
 # Blackouts
 
 
@@ -52,17 +65,17 @@ def banned(
     """Return the blackouts that overlap a time; of an instant, those that it is in."""
     last = max(first, end - 1)
     overlapping: list[Blackout] = []
-    for each in blackouts:
-        if each.window is not None:
-            times = list(opened(each.window, first, last))
+    for blackout in blackouts:
+        if blackout.window is not None:
+            times = list(opened(blackout.window, first, last))
         else:
             begins, ends = (
                 round(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp())
-                for at in (each.begins, each.ends)
+                for at in (blackout.begins, blackout.ends)
             )
             is_met = begins * SECOND <= last and ends * SECOND > first
             times = [(begins, ends)] if is_met else []
-        overlapping += [each] if times else []
+        overlapping += [blackout] if times else []
     return overlapping
 
 
@@ -90,11 +103,13 @@ def k1_fits_blackouts(
     moment: Moment, campaign: CampaignRecord, operations: list[Operation]
 ) -> None:
     """2.5: what would start in a blackout is withdrawn when the blackout is added."""
-    for each in operations:
-        if each.state in WAITING_STATES:
-            starts = max(moment.now, each.not_before)
+    for operation in operations:
+        if operation.state in WAITING_STATES:
+            starts = max(moment.now, operation.not_before)
             overlapping = banned(campaign.blackouts, starts, starts + campaign.slow)
-            assert not overlapping, f"K1: {each} is still announced for {overlapping}"
+            assert not overlapping, (
+                f"K1: {operation} is still announced for {overlapping}"
+            )
 
 
 # Tenants and room
@@ -124,8 +139,8 @@ def _under_notice(moment: Moment) -> dict[str, set[str]]:
     hosts_of: dict[str, set[str]] = {}
     for event in moment.mirror.live_events:
         if moment.mirror.operations[event.operation].verb in PLANNED_VERBS:
-            for each in event.resources:
-                vm = moment.mirror.vms[each.vm]
+            for resource in event.resources:
+                vm = moment.mirror.vms[resource.vm]
                 hosts_of.setdefault(vm.tenant, set()).add(vm.name)
     return hosts_of
 
@@ -149,10 +164,10 @@ def reserve_is_kept(moment: Moment, operation: Operation) -> None:
         return
     hosts = moment.mirror.hosts
     own = hosts[operation.host]
-    pool = [each for each in hosts.values() if each.pool == own.pool]
+    pool = [host for host in hosts.values() if host.pool == own.pool]
     moved = [moment.mirror.vms[name] for name in operation.vms]
     for key, use in RESOURCES.items():
-        limits = {each.name: getattr(each, key) for each in pool}
+        limits = {host.name: getattr(host, key) for host in pool}
         if None in limits.values() or not sum(map(use, moved)):
             continue
         reserved = (
@@ -161,9 +176,9 @@ def reserve_is_kept(moment: Moment, operation: Operation) -> None:
             else int(amount.value) * max(limits.values())
         )
         free = sum(
-            max(0, limits[each.name] - sum(map(use, _vms_at(moment, each.name))))
-            for each in pool
-            if each is not own and each.state is HostState.UP and not each.cordons
+            max(0, limits[host.name] - sum(map(use, _vms_at(moment, host.name))))
+            for host in pool
+            if host is not own and host.state is HostState.UP and not host.cordons
         )
         assert not reserved or free >= reserved, (
             f"2.4: {free} of {key} is left, not {reserved}"
@@ -203,11 +218,11 @@ def hosts_are_added(
 def drift_is_marked(moment: Moment) -> None:
     """2.1: a host that the fleet gains is drift of a campaign that selects all hosts."""
     open_ = [
-        each.campaign_id
-        for each in moment.mirror.table(CampaignRecord).values()
-        if not each.has_ended
-        and each.text
-        and tomllib.loads(each.text)["campaign"]["select"].get("all")
+        campaign.campaign_id
+        for campaign in moment.mirror.table(CampaignRecord).values()
+        if not campaign.has_ended
+        and campaign.text
+        and tomllib.loads(campaign.text)["campaign"]["select"].get("all")
     ]
     for change in moment.changes:
         host = change.after
@@ -239,6 +254,6 @@ def brake_halts_all(moment: Moment) -> None:
         old, new = change.before, change.after
         is_old = isinstance(old, Brake) and old.withdraws
         if isinstance(new, Brake) and new.withdraws and not is_old:
-            for each in moment.mirror.table(CampaignRecord).values():
-                is_halted = each.has_ended or each.halt is not None
-                assert is_halted, f"K3: the brake is on, and {each} runs"
+            for campaign in moment.mirror.table(CampaignRecord).values():
+                is_halted = campaign.has_ended or campaign.halt is not None
+                assert is_halted, f"K3: the brake is on, and {campaign} runs"

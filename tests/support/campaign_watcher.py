@@ -1,11 +1,12 @@
 """An independent watcher of campaigns, written from the rules of campaigns (K1 to K10).
 
 It shares no code with the runner: it reads the rows of each commit, and counts by itself.
-K1: no host is announced unless every budget is free and a window fits. K2: no more hosts
-are in flight than allowed. K3: a halted campaign announces and starts nothing. K4: a
+K1: no host is announced unless every budget is free, a window fits, and its VMs have
+reserved places; `announced` judges the guard for all rollouts. K2: no more hosts are in flight than allowed. K3: a halted campaign announces and starts nothing. K4: a
 failed host is not a destination. K5: a host is in one campaign. K6: each pause stays
 until it is ended. K7: each host ends or is listed. K9: no start outside the windows. K8
-and K10 are about whole lives: `tests/property/test_campaign_lives.py`.
+is about whole lives that are lived twice, in `tests/property/test_campaign_planted.py`.
+K10 is what these rules are: none of them asks for an order of equal hosts.
 """
 
 from collections.abc import Callable, Iterator
@@ -143,7 +144,7 @@ class CampaignWatcher:
         owner = f"campaign {after.name}"
         for name in hosts:
             host = moment.mirror.hosts.get(name)
-            owners = {each.by.name for each in host.cordons} if host else {owner}
+            owners = {cordon.by.name for cordon in host.cordons} if host else {owner}
             assert owner in owners, f"K4: {name} failed, and takes VMs"
         if before.halt is not None or before.has_ended or after.has_ended:
             return
@@ -218,11 +219,12 @@ class CampaignWatcher:
         most = self._most(campaign)
         assert len(hosts) <= most, f"K2: {hosts} in flight, and {most} may be"
         _k2_shared(moment, campaign)
-        end = sum(each.hosts for each in campaign.stages[: campaign.stage])
+        end = sum(stage.hosts for stage in campaign.stages[: campaign.stage])
         assert operation.position <= end, f"K1: {operation} is of a later stage"
         _k1_groups(moment, operation, campaign, hosts | {h for h, _ in campaign.failed})
         _k1_unavailable(moment, operation, campaign)
         campaign_terms.k1_tenants(moment, operation, campaign)
+        campaign_terms.k1_places(moment, operation)
         campaign_terms.k1_blackouts(moment, operation, campaign)
         campaign_beside.goes_first(moment, campaign, partial(self._slots, moment))
         campaign_beside.expedited_before(moment, operation, campaign)
@@ -269,23 +271,23 @@ def _campaign_of(moment: Moment, operation: Operation) -> CampaignRecord | None:
 
 def _operations(moment: Moment, campaign: CampaignRecord) -> list[Operation]:
     return [
-        each
-        for each in moment.mirror.operations.values()
-        if each.request == campaign.request
+        operation
+        for operation in moment.mirror.operations.values()
+        if operation.request == campaign.request
     ]
 
 
 def _left_until(moment: Moment, campaign: CampaignRecord) -> list[str]:
     """Return the hosts that wait or are worked on, up to the current stage."""
-    end = sum(each.hosts for each in campaign.stages[: campaign.stage])
+    end = sum(stage.hosts for stage in campaign.stages[: campaign.stage])
     return [
-        each.host
-        for each in _operations(moment, campaign)
-        if each.position <= end
+        operation.host
+        for operation in _operations(moment, campaign)
+        if operation.position <= end
         and (
-            _is_worked_on(moment, each)
-            if _is_visited(moment, each)
-            else each.state not in ENDED_STATES
+            _is_worked_on(moment, operation)
+            if _is_visited(moment, operation)
+            else operation.state not in ENDED_STATES
         )
     ]
 
@@ -297,21 +299,21 @@ def _is_worked_on(moment: Moment, operation: Operation) -> bool:
 
 def _visits(moment: Moment, campaign: CampaignRecord) -> list[Visit]:
     visits = moment.mirror.table(Visit).values()
-    return [each for each in visits if each.request == campaign.request]
+    return [visit for visit in visits if visit.request == campaign.request]
 
 
 def _in_flight(moment: Moment, campaign: CampaignRecord) -> set[str]:
     """2.3: from the notice until the host is done; failed ones are counted besides."""
     # A visited host is in work until its visit ends.
     hosts = {
-        each.host
-        for each in _operations(moment, campaign)
-        if each.state not in UNTOLD and not _is_visited(moment, each)
+        operation.host
+        for operation in _operations(moment, campaign)
+        if operation.state not in UNTOLD and not _is_visited(moment, operation)
     }
     visited = {
-        each.host
-        for each in _visits(moment, campaign)
-        if not each.ended_at and each.state is not VisitState.WAITING
+        visit.host
+        for visit in _visits(moment, campaign)
+        if not visit.ended_at and visit.state is not VisitState.WAITING
     }
     return (hosts | visited) - {host for host, _ in campaign.failed}
 
@@ -362,7 +364,7 @@ def _k1_unavailable(
     host = moment.mirror.hosts.get(operation.host)
     own_actor = campaign_actor(campaign.name)
     is_again = host is not None and any(
-        each.by.is_same_as(own_actor) for each in host.cordons
+        cordon.by.is_same_as(own_actor) for cordon in host.cordons
     )
     if not campaign.budget.unavailable or is_again:
         return
@@ -417,14 +419,14 @@ def _left(moment: Moment, campaign: CampaignRecord) -> set[str]:
     request = moment.mirror.requests.get(campaign.request)
     unplanned = request.unplanned if isinstance(request, Request) else ()
     open_ = {
-        each.host
-        for each in _operations(moment, campaign)
-        if each.state not in ENDED_STATES and not _is_visited(moment, each)
+        operation.host
+        for operation in _operations(moment, campaign)
+        if operation.state not in ENDED_STATES and not _is_visited(moment, operation)
     }
     visited = {
-        each.host
-        for each in _visits(moment, campaign)
-        if not each.ended_at and each.state not in STUCK_VISITS
+        visit.host
+        for visit in _visits(moment, campaign)
+        if not visit.ended_at and visit.state not in STUCK_VISITS
     }
     left = open_ | visited | {host for _, host in unplanned}
     return left - {host for host, _ in campaign.failed}

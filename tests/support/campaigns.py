@@ -100,17 +100,19 @@ def rollout(world: World, name: str = "bios") -> Request:
 def announced(world: World) -> list[str]:
     """Return the hosts that are announced and have not started."""
     waiting = {OperationState.ANNOUNCED, OperationState.READY}
-    return [each.host for each in world.operations() if each.state in waiting]
+    return [
+        operation.host for operation in world.operations() if operation.state in waiting
+    ]
 
 
 def in_work(world: World) -> list[str]:
     """Return the hosts that are announced or in work."""
     return [
-        each.host
-        for each in world.operations()
-        if not each.ended_at and each.state is not PLANNED
+        operation.host
+        for operation in world.operations()
+        if not operation.ended_at and operation.state is not PLANNED
     ]
 
 
 def ended(world: World, state: OperationState) -> list[Operation]:
-    return [each for each in world.operations() if each.state is state]
+    return [operation for operation in world.operations() if operation.state is state]

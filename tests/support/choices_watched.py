@@ -22,8 +22,8 @@ LEAD: Micros = HOUR
 def s16_deferred_maintenance_is_not_announced(moment: Moment) -> None:
     """4.8: no host is announced for a time before a tenant's latest choice allows it."""
     chosen: dict[tuple[str, str, str], Choice] = {
-        (each.request, each.scope, each.vm): each
-        for each in moment.mirror.table(Choice).values()
+        (choice.request, choice.scope, choice.vm): choice
+        for choice in moment.mirror.table(Choice).values()
     }
     for before, after in moment.changed():
         is_planned = before is None or before.state is OperationState.PLANNED
@@ -34,9 +34,9 @@ def s16_deferred_maintenance_is_not_announced(moment: Moment) -> None:
         for vm in after.vms:
             scope = moment.mirror.vms[vm].scope
             keys = [(after.request, scope, ""), (after.request, scope, vm)]
-            made = [chosen[key] for key in keys if key in chosen]
-            if made:
-                latest = max(made, key=lambda each: (each.at, each.vm))
+            choices = [chosen[key] for key in keys if key in chosen]
+            if choices:
+                latest = max(choices, key=lambda each: (each.at, each.vm))
                 why = f"4.8: {after} is announced, and deferred: {latest}"
                 assert latest.until <= after.not_before, why
 
@@ -82,9 +82,9 @@ def s17_deferrals_have_limits(moment: Moment) -> None:
 def s17_few_deferrals(moment: Moment) -> None:
     """4.8: a tenant defers the maintenance of a host twice, by whichever VMs there."""
     for _, operation in moment.changed():
-        for each in operation.deferrals:
-            why = f"4.8: deferred {each.count} times: {operation}"
-            assert each.count <= DEFERRALS_MAX, why
+        for deferral in operation.deferrals:
+            why = f"4.8: deferred {deferral.count} times: {operation}"
+            assert deferral.count <= DEFERRALS_MAX, why
 
 
 def _made(moment: Moment) -> Iterator[tuple[Choice | None, Choice]]:
@@ -100,17 +100,19 @@ def _made(moment: Moment) -> Iterator[tuple[Choice | None, Choice]]:
 def _again(moment: Moment, withdrawn: Operation) -> Operation:
     """Return the operation that the host of a withdrawn one has instead."""
     [found] = [
-        each
-        for each in moment.mirror.operations.values()
-        if (each.request, each.host) == (withdrawn.request, withdrawn.host)
-        and each.state is OperationState.PLANNED
+        operation
+        for operation in moment.mirror.operations.values()
+        if (operation.request, operation.host) == (withdrawn.request, withdrawn.host)
+        and operation.state is OperationState.PLANNED
     ]
     return found
 
 
 def _count(operation: Operation, tenant: str) -> int:
     """Return how often a tenant has deferred an operation."""
-    return sum(each.count for each in operation.deferrals if each.tenant == tenant)
+    return sum(
+        deferral.count for deferral in operation.deferrals if deferral.tenant == tenant
+    )
 
 
 def _is_about(moment: Moment, choice: Choice, operation: Operation) -> bool:

@@ -33,7 +33,9 @@ def s13_owners_are_distinct(moment: Moment) -> None:
     """An owner has at most one cordon of a host."""
     for change in moment.changes:
         if isinstance(change.after, Host):
-            owners = [(each.by.kind, each.by.name) for each in change.after.cordons]
+            owners = [
+                (cordon.by.kind, cordon.by.name) for cordon in change.after.cordons
+            ]
             assert len(owners) == len(set(owners)), change.after
 
 
@@ -59,12 +61,13 @@ def s15_maintenance_starts_in_its_windows(moment: Moment) -> None:
             choices = moment.mirror.table(Choice).values()
             # A tenant that wants it at once does not wait for its own window.
             is_expedited = any(
-                (each.request, each.scope, each.until) == (operation.request, name, 0)
-                for each in choices
+                (choice.request, choice.scope, choice.until)
+                == (operation.request, name, 0)
+                for choice in choices
             )
             is_promised = any(
-                each.scope == name and each.opens <= moment.now < each.closes
-                for each in operation.promises
+                promise.scope == name and promise.opens <= moment.now < promise.closes
+                for promise in operation.promises
             )
             if windows and not is_expedited and not is_promised:
                 opening = next(openings(windows, moment.now))
@@ -83,20 +86,22 @@ def s15_promises_are_openings(moment: Moment) -> None:
             each for found in operations for each in found.promises if found != after
         }
         kept |= set(before.promises) if before else set()
-        for each in set(after.promises) - kept:
-            windows = moment.mirror.scopes[each.scope].maintenance_window
-            assert each.opens < each.closes, f"4.8: {after}, {each}"
-            assert each.closes > moment.now, f"4.8: it is over: {after}, {each}"
+        for promise in set(after.promises) - kept:
+            windows = moment.mirror.scopes[promise.scope].maintenance_window
+            assert promise.opens < promise.closes, f"4.8: {after}, {promise}"
+            assert promise.closes > moment.now, f"4.8: it is over: {after}, {promise}"
             if windows:
-                coming = islice(openings(windows, each.opens), JOINED)
+                coming = islice(openings(windows, promise.opens), JOINED)
                 ends = {one.closes for one in (*coming, *kept)}
-                assert each.closes in ends, f"4.8: not an opening: {after}, {each}"
+                assert promise.closes in ends, (
+                    f"4.8: not an opening: {after}, {promise}"
+                )
 
 
 def s15_promises_last(moment: Moment) -> None:
     """4.8: a promise that can still be kept is not made again because of windows."""
     banned = moment.mirror.table(WideBlackout)
-    chosen = {each.request for each in moment.mirror.table(Choice).values()}
+    chosen = {choice.request for choice in moment.mirror.table(Choice).values()}
     for before, after in moment.changed():
         if before is None or before.promises in {(), after.promises}:
             continue
@@ -105,15 +110,15 @@ def s15_promises_last(moment: Moment) -> None:
             vm.scope for vm in moment.mirror.vms.values() if vm.host == after.host
         }
         is_missed = any(
-            each.closes <= max(after.not_before, moment.now + NOTICE_MAX)
-            for each in before.promises
+            promise.closes <= max(after.not_before, moment.now + NOTICE_MAX)
+            for promise in before.promises
         )
         can_be_made_again = (
             is_missed
             or bool(banned)
             or after.request in chosen
             or bool(request.campaign)
-            or not scopes <= {each.scope for each in before.promises}
+            or not scopes <= {promise.scope for promise in before.promises}
         )
         assert can_be_made_again, f"4.8: {before}, {after}"
 

@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import (
-    BrowserContext,
     ConsoleMessage,
+    Error,
     Page,
+    Request,
+    Route,
     ViewportSize,
     expect,
 )
@@ -162,31 +164,52 @@ class Tab:
     """A page of the console. Any message in the browser's console is a failure."""
 
     def __init__(
-        self, context: BrowserContext, url: str, *, expected: Callable[[str], bool]
+        self, page: Page, url: str, *, expected: Callable[[str], bool]
     ) -> None:
-        """Open an empty page; `expected` tells which messages are none of a mistake."""
-        self.page: Page = context.new_page()
+        """Use an empty page; `expected` tells which messages are none of a mistake."""
+        self.page = page
         self._url = url
         self._expected = expected
         self.said: list[str] = []
         self.streams = 0
         self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self._note(request.url))
+        self.page.on("pageerror", self._note_error)
+        self.page.on("request", self._note)
+
+    def leave(self) -> None:
+        """Hear nothing more of the page."""
+        self.page.remove_listener("console", self._hear)
+        self.page.remove_listener("pageerror", self._note_error)
+        self.page.remove_listener("request", self._note)
 
     def _hear(self, message: ConsoleMessage) -> None:
         text = f"{message.type}: {message.text} ({message.location.get('url')})"
         if not self._expected(text):
             self.said.append(text)
 
-    def _note(self, url: str) -> None:
-        self.streams += "/v1/watch" in url
+    def _note_error(self, error: Error) -> None:
+        self.said.append(str(error))
+
+    def _note(self, request: Request) -> None:
+        self.streams += "/v1/watch" in request.url
 
     def open(self, path: str = "") -> Page:
         """Open a path of the console, and return when it follows the stream."""
         self.page.goto(f"{self._url}/console/{path}")
         expect(self.page.locator(".live.live")).to_be_visible()
         return self.page
+
+
+def changed(page: Page, path: str, change: Callable[[Any], None]) -> None:
+    """Let answers have something else in them; `path` is a pattern of their addresses."""
+
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        body = response.json()
+        change(body)
+        route.fulfill(response=response, json=body)
+
+    page.route(re.compile(path), answer)
 
 
 ROUTES = """async () => {

@@ -168,7 +168,7 @@ class FakeAlerts:
             return Odd(404, b"404 page not found\n")
         alerts = self.alerts
         if self.kind == PROMETHEUS:
-            data = {"alerts": [each.of_prometheus() for each in alerts]}
+            data = {"alerts": [alert.of_prometheus() for alert in alerts]}
             return Odd(body=json.dumps({"status": "success", "data": data}).encode())
         wants = {key: value[0] == "true" for key, value in parse_qs(url.query).items()}
         shown_states = {"firing"} if wants.get("active", True) else set[str]()

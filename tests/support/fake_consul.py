@@ -63,7 +63,7 @@ class FakeConsul(JsonApi):
             case ("GET", "/v1/agent/checks"):
                 return Response(self.checks if may_read else {})
             case ("GET", "/v1/agent/services"):
-                found = {each: {"ID": each} for each in self.services}
+                found = {service: {"ID": service} for service in self.services}
                 return Response(found if may_read else {})
             case ("PUT", path) if path == _MAINTENANCE or path.startswith(_SERVICE):
                 return self._maintenance(request, may_write=may_write)

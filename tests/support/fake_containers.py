@@ -94,9 +94,11 @@ def _make(state: dict[str, Any], container: dict[str, Any]) -> str:
 
 def _find(state: dict[str, Any], word: str) -> dict[str, Any]:
     """Return a container by its name or the beginning of its id; raises KeyError."""
-    for each in state["containers"].values():
-        if each["name"] == word or (len(word) >= 4 and each["id"].startswith(word)):
-            return each
+    for container in state["containers"].values():
+        if container["name"] == word or (
+            len(word) >= 4 and container["id"].startswith(word)
+        ):
+            return container
     raise KeyError(word)
 
 
@@ -126,11 +128,18 @@ class Command:
         if rest[0] == "-t":
             options, rest = rest[:2], rest[2:]
         containers = [self._named(word) for word in rest]
-        names = [each["name"] for each in containers if each is not None]
+        names = [container["name"] for container in containers if container is not None]
         self.state["calls"].append(" ".join([verb, *options, *names]))
-        statuses = [self._order(verb, options, each) for each in containers if each]
+        statuses = [
+            self._order(verb, options, container)
+            for container in containers
+            if container
+        ]
         _replace(self.file, self.state)
-        return max([*statuses, *(1 for each in containers if each is None)], default=0)
+        return max(
+            [*statuses, *(1 for container in containers if container is None)],
+            default=0,
+        )
 
     def _say(self, text: str) -> int:
         self.err += f"{text}\n"
@@ -150,21 +159,21 @@ class Command:
         assert arguments[:2] == ["--quiet", "--no-trunc"]
         filters = [word.partition("=")[::2] for word in arguments[3::2]]
         statuses = {text for key, text in filters if key == "status"}
-        for each in self.state["containers"].values():
-            labels = each.get("Labels", {})
+        for container in self.state["containers"].values():
+            labels = container.get("Labels", {})
             told = {*labels, *(f"{key}={text}" for key, text in labels.items())}
             wanted = {text for key, text in filters if key == "label"}
-            if each["status"] in statuses and wanted <= told:
-                self.out += f"{each['id']}\n"
+            if container["status"] in statuses and wanted <= told:
+                self.out += f"{container['id']}\n"
         return 0
 
     def _inspect(self, arguments: list[str]) -> int:
         containers = [self._named(word) for word in arguments]
         slash = "/" if self.program == "docker" else ""
-        for each in containers:
-            if each is not None and each["status"] == "stopping":
-                each["lingers"] -= 1
-                each["status"] = "stopping" if each["lingers"] else "exited"
+        for container in containers:
+            if container is not None and container["status"] == "stopping":
+                container["lingers"] -= 1
+                container["status"] = "stopping" if container["lingers"] else "exited"
         _replace(self.file, self.state)
         shown = [
             {

@@ -153,7 +153,7 @@ class FakeHaproxy:
         backend, slash, _ = label.partition("/")
         if not slash:
             return "Require 'backend/server'.\n\n"
-        if not any(each.startswith(f"{backend}/") for each in servers):
+        if not any(server.startswith(f"{backend}/") for server in servers):
             return "No such backend.\n\n"
         return "" if label in servers else "No such server.\n\n"
 

@@ -147,12 +147,14 @@ class FakeKubernetes:
 
     def asked(self, method: str, part: str = "") -> list[Request]:
         return [
-            each for each in self.came if each.method == method and part in each.path
+            request
+            for request in self.came
+            if request.method == method and part in request.path
         ]
 
     def conditions(self, kind: str, node: str = "web-0") -> list[dict[str, Any]]:
         conditions = self.nodes[node]["status"]["conditions"]
-        return [each for each in conditions if each["type"] == kind]
+        return [condition for condition in conditions if condition["type"] == kind]
 
     # Behavior of the API
 
@@ -441,10 +443,12 @@ def _merged(current: Any, patch: Any) -> Any:
 
 def _check_taints(taints: list[dict[str, Any]]) -> None:
     keys = [(each["key"], each["effect"]) for each in taints]
-    for each in taints:
-        is_sound = each["effect"] in _EFFECTS and _LABEL.fullmatch(each["value"] or "")
-        if not is_sound or keys.count((each["key"], each["effect"])) > 1:
-            raise StatusError(422, "Invalid", f"spec.taints: invalid value: {each}")
+    for taint in taints:
+        is_sound = taint["effect"] in _EFFECTS and _LABEL.fullmatch(
+            taint["value"] or ""
+        )
+        if not is_sound or keys.count((taint["key"], taint["effect"])) > 1:
+            raise StatusError(422, "Invalid", f"spec.taints: invalid value: {taint}")
 
 
 def _check_uid(pod: dict[str, Any], options: Mapping[str, Any]) -> None:

@@ -70,9 +70,11 @@ class FakeNomad(JsonApi):
         if self.drain is None:
             return
         ignores = self.drain["IgnoreSystemJobs"]
-        for each in self.allocations:
-            if self.drain["Deadline"] < 0 and not (ignores and each.kind == "system"):
-                each.status = "complete"
+        for allocation in self.allocations:
+            if self.drain["Deadline"] < 0 and not (
+                ignores and allocation.kind == "system"
+            ):
+                allocation.status = "complete"
         running = [a for a in self.allocations if a.status == "running"]
         if all(each.kind == "system" for each in running):
             assert self.last is not None
@@ -81,12 +83,16 @@ class FakeNomad(JsonApi):
             self.stops_system = not ignores
 
     def _pass(self) -> None:
-        for each in self.allocations:
-            is_moved = self.drain is not None and each.kind != "system"
-            is_last = self.stops_system and each.kind == "system"
-            if each.status == "running" and (is_moved or is_last) and each.looks > 0:
-                each.looks -= 1
-                each.status = "running" if each.looks else "complete"
+        for allocation in self.allocations:
+            is_moved = self.drain is not None and allocation.kind != "system"
+            is_last = self.stops_system and allocation.kind == "system"
+            if (
+                allocation.status == "running"
+                and (is_moved or is_last)
+                and allocation.looks > 0
+            ):
+                allocation.looks -= 1
+                allocation.status = "running" if allocation.looks else "complete"
         self._settle()
 
     def answer(self, request: Request) -> Response:
@@ -100,7 +106,7 @@ class FakeNomad(JsonApi):
                 return Response(self._node())
             case ("GET", path) if path == f"{node}/allocations":
                 self._pass()
-                return Response([_shown(each) for each in self.allocations])
+                return Response([_shown(allocation) for allocation in self.allocations])
             case ("POST" | "PUT", path) if path == f"{node}/drain":
                 return self._change(request.body)
             case _:

@@ -235,16 +235,16 @@ class _Program:
                     kept[key] = {"value": value, "lifetime": "forever"}
         if not self.state["quorum"] or self.state["options"].get("maintenance-mode"):
             return
-        for each in self.state["resources"].values():
-            if each["node"] and self._hosts(each["node"], each):
+        for resource in self.state["resources"].values():
+            if resource["node"] and self._hosts(resource["node"], resource):
                 continue
-            if not each.get("managed", True) or each.get("blocked"):
+            if not resource.get("managed", True) or resource.get("blocked"):
                 continue
-            step = "leaves" if each["node"] else "starts"
-            if each[step] > 0:
-                each[step] -= 1
-            elif each[step] == 0:
-                each["node"] = "" if each["node"] else self._next_for(each)
+            step = "leaves" if resource["node"] else "starts"
+            if resource[step] > 0:
+                resource[step] -= 1
+            elif resource[step] == 0:
+                resource["node"] = "" if resource["node"] else self._next_for(resource)
 
     def _next_for(self, resource: "dict[str, Any]") -> str:
         if resource.get("cloned"):

@@ -137,7 +137,9 @@ class _Program:
                     return self._config()
                 case ["scontrol", "update", name, *changes]:
                     assert name == "nodename=n1"
-                    return self._update(dict(each.split("=", 1) for each in changes))
+                    return self._update(
+                        dict(change.split("=", 1) for change in changes)
+                    )
                 case ["scontrol", "requeue", job]:
                     return self._requeue(job)
                 case [

@@ -223,7 +223,9 @@ def changed(plan: FleetPlan, what: str, one: int, two: int, three: int) -> Fleet
     if vm is None:
         return plan
     if what == "remove vm":
-        return replace(plan, vms=tuple(each for each in plan.vms if each != vm))
+        return replace(
+            plan, vms=tuple(vm_plan for vm_plan in plan.vms if vm_plan != vm)
+        )
     if what == "move vms about":
         return _moved_about(plan, three)
     other = plan.scopes[two % len(plan.scopes)].name
@@ -232,7 +234,9 @@ def changed(plan: FleetPlan, what: str, one: int, two: int, three: int) -> Fleet
         "relabel vm": replace(vm, domain=three % DOMAINS),
         "change scope": replace(vm, scope=other),
     }[what]
-    return replace(plan, vms=tuple(now if each == vm else each for each in plan.vms))
+    return replace(
+        plan, vms=tuple(now if vm_plan == vm else vm_plan for vm_plan in plan.vms)
+    )
 
 
 def _moved_about(plan: FleetPlan, by: int) -> FleetPlan:
@@ -268,7 +272,9 @@ def _with_scope(plan: FleetPlan, scope: ScopePlan, what: str, how: int) -> Fleet
             approve_redeploy=how & 2 == 2,
             terminate=("", "5m", "10m", "15m")[how % 4],
         )
-    scopes = tuple(fresh if each == scope else each for each in plan.scopes)
+    scopes = tuple(
+        fresh if scope_plan == scope else scope_plan for scope_plan in plan.scopes
+    )
     return replace(plan, scopes=scopes)
 
 
@@ -279,7 +285,7 @@ def _with_host(plan: FleetPlan, host: HostPlan, what: str, how: int) -> FleetPla
     if what == "remove host":
         if len(plan.hosts) == 1:
             return plan
-        rest = tuple(each for each in plan.hosts if each != host)
+        rest = tuple(host_plan for host_plan in plan.hosts if host_plan != host)
         vms = tuple(
             replace(vm, host=rest[how % len(rest)].name) if vm.host == host.name else vm
             for vm in plan.vms
@@ -289,5 +295,5 @@ def _with_host(plan: FleetPlan, host: HostPlan, what: str, how: int) -> FleetPla
         fresh = replace(host, zone=("", "1", "2")[how % 3])
     else:
         fresh = replace(host, capacity=how % 5)
-    hosts = tuple(fresh if each == host else each for each in plan.hosts)
+    hosts = tuple(fresh if host_plan == host else host_plan for host_plan in plan.hosts)
     return replace(plan, hosts=hosts)

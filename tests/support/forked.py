@@ -26,6 +26,9 @@ _CONTEXT.set_forkserver_preload(["tests.support.forked_start"])
 CLI, AGENT = "forewarn.cli", "forewarn.agent.__main__"
 """The modules of the commands `forewarn` and `python -m forewarn.agent`."""
 
+ON_A_SET_CLOCK = "tests.support.stepped_clock"
+"""The module of `forewarn` on a clock that its first argument, a file, sets."""
+
 
 class Forked:
     """A process of a program; it has the interface of `Popen`."""
@@ -105,10 +108,17 @@ def started(
     log: Path,
     under: Sequence[str] = (),
     space: str = "",
+    clock: str = "",
 ) -> Program:
-    """Run `forewarn` with `arguments`; a command `under` which it runs needs a new load."""
+    """Run `forewarn` with `arguments`; a command `under` which it runs needs a new load.
+
+    The file `clock` sets its wall clock, if there is one.
+    """
     if under:
         return loaded(arguments, cwd=cwd, log=log, under=under)
+    if clock:
+        arguments = [clock, *arguments]
+        return Forked(arguments, cwd=cwd, log=log, program=ON_A_SET_CLOCK, space=space)
     return Forked(arguments, cwd=cwd, log=log, space=space)
 
 

@@ -18,14 +18,17 @@ from typing import IO, Any, NoReturn
 from examples.lab.hosts import enter
 
 from forewarn.service import api_process, api_start
-from tests.support import fresh_stores
+from tests.support import forked_requests, fresh_stores
 
 LOADED = (
     *("forewarn.cli.parser", "forewarn.cli.serve", "forewarn.cli.simulate"),
     *("forewarn.service.service", "forewarn.service.api_child"),
+    *("forewarn.service.campaign_planning", "forewarn.service.planning"),
+    "forewarn.service.simulation.process",
     *("forewarn.agent.__main__", "forewarn.agent.front", "forewarn.agent.running"),
 )
-"""Modules that services, their APIs, simulators and agents load at their start."""
+"""Modules that services, their APIs, simulators and agents load at their start, and
+those that services run in processes of their own."""
 
 for _name in LOADED:
     importlib.import_module(_name)
@@ -61,6 +64,8 @@ def run(
         exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
         sys.exit(0)
     api_process.__dict__["subprocess"] = _Starts()
+    if "serve" in arguments:
+        forked_requests.install()
     sys.argv = ["forewarn", *arguments]
     sys.exit(importlib.import_module(program).main(arguments))
 
@@ -93,7 +98,7 @@ class _Starts:
     def Popen(  # noqa: N802 - the name of what it replaces
         self, arguments: Sequence[str], *, pass_fds: Sequence[int], **more: Any
     ) -> "subprocess.Popen[Any] | _ForkedApi":
-        others = {each.name for each in threading.enumerate()} - _HARMLESS
+        others = {thread.name for thread in threading.enumerate()} - _HARMLESS
         if self._has_forked or others:
             return subprocess.Popen(arguments, pass_fds=pass_fds, **more)
         self._has_forked = True
@@ -139,7 +144,7 @@ def _serve_operators(stdin: int, numbers: Sequence[int]) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.dup2(stdin, 0)
         _become(1, os.devnull, os.O_WRONLY)
-        _close_all_but({0, 1, 2, *numbers})
+        _close_all_but({0, 1, 2, *numbers, *forked_requests.descriptors()})
         # Another thread may have held the lock of the old one.
         sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
         logging.getLogger().handlers.clear()
@@ -153,7 +158,7 @@ def _serve_operators(stdin: int, numbers: Sequence[int]) -> NoReturn:
 
 def _close_all_but(kept_open: set[int]) -> None:
     """Close the descriptors of the service, as a new program would."""
-    opened = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
+    opened = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
     for number in opened - kept_open:
         with contextlib.suppress(OSError):  # the one that listed them
             os.close(number)

@@ -181,7 +181,7 @@ def members(event: Event, version: str) -> dict[str, Any]:
         "EventStatus": event.status.value,
         "EventType": event.event_type.value,
         "ResourceType": "VirtualMachine",
-        "Resources": [prefix + each.name for each in event.resources],
+        "Resources": [prefix + resource.name for resource in event.resources],
         "NotBefore": format_http_date(event.not_before) if scheduled else "",
     }
     if version >= "2019-04-01":

@@ -7,7 +7,7 @@ it, as a writer of another process would not.
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from forewarn.store.codec import revised
+from forewarn.protocol.frozen import changed
 from forewarn.store.connection import Connection
 from forewarn.store.memory import MemoryStore, _View
 from forewarn.store.port import Store, Transaction
@@ -78,7 +78,7 @@ class _OnSeparateConnection(RowTransaction):
 
     def replace(self, old: R, new: R) -> R:
         codec = self._codec(old)
-        stored = revised(new, old.revision + 1)
+        stored = changed(new, revision=old.revision + 1)
         self._run_guarded(old, *codec.change(old, stored))
         link(self._connection, codec, [(old, stored)])
         return stored
@@ -87,8 +87,8 @@ class _OnSeparateConnection(RowTransaction):
         sql = _LOCK
         if isinstance(self._connection, PostgresConnection):
             sql = sql.replace("?", "%s")
-        for each in sorted(set(scopes)):
-            self._connection.run(sql, (each,))
+        for scope in sorted(set(scopes)):
+            self._connection.run(sql, (scope,))
 
     def commit(self) -> None:
         try:

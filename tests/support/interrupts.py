@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias
 import pytest
 
 from tests.support.processes import eventually
+from tests.support.profiles import some
 
 
 class Interruptible(Protocol):
@@ -34,3 +35,6 @@ def kill(world: Interruptible) -> None:
 
 
 kills = pytest.mark.parametrize("interrupt", [nothing, kill])
+
+slow_kills = pytest.mark.parametrize("interrupt", some([nothing, kill], usual=[kill]))
+"""For real guests: the same program without a kill is tried with quicker ones."""

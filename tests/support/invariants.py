@@ -137,16 +137,16 @@ def is_released(moment: Moment, operation: Operation) -> bool:
             if each.request == operation.request
             and each.state is not OperationState.CANCELLED
         ]
-    asked = [
+    events = [
         event
         for each in counting
         for event in moment.mirror.events_of(each.operation_id)
         if event.status is not EventStatus.REMOVED
     ]
-    if operation.is_timed and not asked:
+    if operation.is_timed and not events:
         # An explicit time applies even if no VM has to approve.
         return False
-    return all(event.approved_by for event in asked)
+    return all(event.approved_by for event in events)
 
 
 def s10_impact_is_announced(moment: Moment) -> None:
@@ -163,10 +163,10 @@ def s10_impact_is_announced(moment: Moment) -> None:
             assert there <= set(operation.vms), (operation, there)
         events = mirror.events_of(operation.operation_id)
         named = {
-            each.vm
+            resource.vm
             for event in events
             if event.status is EventStatus.STARTED
-            for each in event.resources
+            for resource in event.resources
         }
         assert all(event.status is not EventStatus.SCHEDULED for event in events)
         if operation.verb not in {Verb.TERMINATE, Verb.UPGRADE_OS, Verb.REIMAGE}:
@@ -247,8 +247,8 @@ def s7_events_go_forward(moment: Moment) -> None:
             (before.created, after.created),
         ):
             assert one == two, (before, after)
-        assert {each.vm for each in after.resources} <= {
-            each.vm for each in before.resources
+        assert {resource.vm for resource in after.resources} <= {
+            resource.vm for resource in before.resources
         }, (before, after)
         if before.approved_by:
             assert after.approved_by == before.approved_by, (before, after)
@@ -289,7 +289,9 @@ def s12_removed_means_over(moment: Moment) -> None:
         if before is None or after is None or not before.is_live or after.is_live:
             continue
         operation = mirror.operations[after.operation]
-        left = not {each.vm for each in after.resources}.intersection(operation.vms)
+        left = not {resource.vm for resource in after.resources}.intersection(
+            operation.vms
+        )
         assert left or operation.state in ENDED_STATES, (after, operation)
         if before.status is EventStatus.SCHEDULED and not left:
             assert operation.state is OperationState.CANCELLED, operation
@@ -300,10 +302,10 @@ def s12_down_is_told(moment: Moment) -> None:
     """4.7, 5.5: one failure's Started event names a VM for as long as it is down."""
     mirror = moment.mirror
     named = Counter(
-        each.vm
+        resource.vm
         for event in mirror.live_events
         if mirror.operations[event.operation].verb is Verb.FAIL
-        for each in event.resources
+        for resource in event.resources
         if event.status is EventStatus.STARTED
         and event.event_type is moment.policy.failure_event
     )

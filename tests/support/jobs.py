@@ -31,8 +31,8 @@ PATIENT_SECONDS = 60.0
 
 def worker_of(kind: str, directory: Path, **more: Any) -> Worker:
     """Return a handler called `h`; keys that are not written are absent."""
-    found = registry.handler_kind(kind)
-    assert found is not None, kind
+    handler_kind = registry.handler_kind(kind)
+    assert handler_kind is not None, kind
     state = directory / "agent.db"
     ground = Ground(
         records=records_next_to(state),
@@ -40,7 +40,7 @@ def worker_of(kind: str, directory: Path, **more: Any) -> Worker:
         clock=CLOCK,
         memos=memos_beside(state),
     )
-    return found.make(HandlerSettings(name="h", kind=kind, more=more), ground)
+    return handler_kind.make(HandlerSettings(name="h", kind=kind, more=more), ground)
 
 
 def job_of(

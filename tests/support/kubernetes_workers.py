@@ -55,9 +55,9 @@ def make_worker(
         environment={"NODE_NAME": NODE},
         clock=clock,
     )
-    made = KIND.make(settings, ground)
-    assert isinstance(made, KubernetesWorker)
-    return made
+    worker = KIND.make(settings, ground)
+    assert isinstance(worker, KubernetesWorker)
+    return worker
 
 
 class Cluster:

@@ -64,10 +64,10 @@ class Witness:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(TABLE.encode())
             before = uptime()
-            found = connection.execute(
+            cursor = connection.execute(
                 "SELECT extract(epoch FROM clock_timestamp())::float8"
             )
-            [(now,)] = found.fetchall()
+            [(now,)] = cursor.fetchall()
             self._booted = now - (before + uptime()) / 2
 
     def holdings(self) -> list[Holding]:

@@ -143,14 +143,14 @@ class Life(Ordering):
     def approve_all(self) -> None:
         """Have each VM approve everything that it sees."""
         for vm in sorted(self.mirror.live_vms, key=lambda vm: vm.name):
-            seen = self.guests.shown_to(vm, now=self.world.now)
-            if seen and self.mirror.vms[vm.name].state is not VmState.DELETED:
-                self._post(vm.name, [event.event_id for event in seen], VERSIONS[-1])
+            events = self.guests.shown_to(vm, now=self.world.now)
+            if events and self.mirror.vms[vm.name].state is not VmState.DELETED:
+                self._post(vm.name, [event.event_id for event in events], VERSIONS[-1])
 
     def _any_event(self, name: str, number: int) -> str:
         vm = self.mirror.vms.get(name)
         known = self.guests.of(name).known if vm else {}
-        own = [each.event_id for each in seen_by(self.mirror, vm)] if vm else []
+        own = [event.event_id for event in seen_by(self.mirror, vm)] if vm else []
         if number % 8 == 7:
             return UNKNOWN_ID
         if number % 8 == 6:

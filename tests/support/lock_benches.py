@@ -207,15 +207,15 @@ class DirectoryBench:
     def past(self, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
         # The states themselves: in a test none is so old that it is removed.
         return [
-            (each.stat().st_mtime_ns // 1_000, listed(each.read_text()))
-            for each in self.states(group)
+            (state.stat().st_mtime_ns // 1_000, listed(state.read_text()))
+            for state in self.states(group)
         ]
 
     def let_expire(self, group: str = "web") -> None:
         newest = self.states(group)[-1]
         document = json.loads(newest.read_text())
-        for each in document["holders"].values():
-            each["until"] = each["since"]
+        for holder in document["holders"].values():
+            holder["until"] = holder["since"]
         newest.write_text(json.dumps(document))
 
     def damage(self, text: str, group: str = "web") -> None:

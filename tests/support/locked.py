@@ -73,13 +73,17 @@ sys.exit(main(sys.argv[1:]))
 
 def lock_table(bench: Bench, group: str, holders: int, **more: object) -> str:
     """Return `[lock]` of agent.toml."""
-    found = bench.settings(group, holders)
-    keys: dict[str, object] = {"kind": found.kind, "group": group, "timeout": "5s"}
+    lock_settings = bench.settings(group, holders)
+    keys: dict[str, object] = {
+        "kind": lock_settings.kind,
+        "group": group,
+        "timeout": "5s",
+    }
     keys["pause"] = PAUSE
     for key in ("url", "path", "namespace", "kubeconfig"):
-        if text := getattr(found, key):
+        if text := getattr(lock_settings, key):
             keys[key] = text
-    if found.kind != "fleetlock":
+    if lock_settings.kind != "fleetlock":
         keys["holders"] = holders
     lines = [
         f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
@@ -140,7 +144,7 @@ class Locked(AgentProcess):
     def approved_at(self) -> Micros:
         """Return when its approval was answered."""
         notes = sqlite.read_notes(self.directory / "agent.db")
-        [at] = [each.at for each in notes if each.kind is NoteKind.APPROVED]
+        [at] = [note.at for note in notes if note.kind is NoteKind.APPROVED]
         return at
 
     def recovered_at(self) -> Micros:

@@ -58,7 +58,7 @@ class Moment:
                 yield operation
 
 
-# Who sees what, said again and independently (6.1, 6.2, 7.2)
+# The events that each VM sees, derived again and independently (6.1, 6.2, 7.2)
 
 
 def is_alone(mirror: Mirror, scope: str) -> bool:
@@ -75,6 +75,6 @@ def seen_by(mirror: Mirror, vm: Vm) -> list[Event]:
         event
         for event in mirror.live_events
         if event.scope == vm.scope
-        and (not alone or vm.name in [each.vm for each in event.resources])
+        and (not alone or vm.name in [resource.vm for resource in event.resources])
     ]
     return sorted(events, key=lambda event: event.place)

@@ -88,16 +88,16 @@ class Ordering(Witnessed):
         return names[number % len(names)]
 
     def _operation(self, number: int) -> str:
-        found = sorted(self.mirror.operations.values(), key=lambda op: op.created)
-        live = [op for op in found if op.state not in ENDED_STATES] or found
+        operations = sorted(self.mirror.operations.values(), key=lambda op: op.created)
+        live = [op for op in operations if op.state not in ENDED_STATES] or operations
         return live[number % len(live)].operation_id if live else "op-none"
 
     def _event(self, number: int) -> str:
-        found = sorted(
+        events = sorted(
             self.mirror.events.values(), key=lambda event: (event.created, event.key)
         )
-        found = [event for event in found if event.is_live] or found
-        return found[number % len(found)].event_id if found else UNKNOWN_ID
+        events = [event for event in events if event.is_live] or events
+        return events[number % len(events)].event_id if events else UNKNOWN_ID
 
     # Orders
 
@@ -140,8 +140,8 @@ class Ordering(Witnessed):
         event = self.mirror.events[event_id]
         request = self.mirror.operations[event.operation].request
         return any(
-            (each.request, each.scope, each.until) == (request, event.scope, 0)
-            for each in self.mirror.table(Choice).values()
+            (choice.request, choice.scope, choice.until) == (request, event.scope, 0)
+            for choice in self.mirror.table(Choice).values()
         )
 
     def maintain(
@@ -250,10 +250,10 @@ class Ordering(Witnessed):
     def drain(self, hosts: list[int], at_once: int) -> None:
         """Cordon hosts and move their VMs away."""
         names = [self._host(number) for number in dict.fromkeys(hosts)]
-        given = VerbRequest(
+        request = VerbRequest(
             targets=tuple(dict.fromkeys(names)), values={"at_once": at_once}
         )
-        self.order(lambda work: verbs.DECISIONS["host-drain"](work, given))
+        self.order(lambda work: verbs.DECISIONS["host-drain"](work, request))
 
     def put_brake_on(self, withdraw: bool = False) -> None:
         self.order(

@@ -83,7 +83,7 @@ def check_places(package: Path, wanted: Sequence[str]) -> dict[str, tuple[str, s
     """Fail unless a package is Debian's way; return its places."""
     entries = listed(package)
     assert set(wanted) <= set(entries)
-    assert not [each for each in entries if JUNK.search(each) or "/tests/" in each]
+    assert not [entry for entry in entries if JUNK.search(entry) or "/tests/" in entry]
     roots = ("/usr/", "/etc/forewarn/", "/lib/systemd/system/")
     parents = {"/", "/usr/", "/etc/", "/lib/", "/lib/systemd/"}
     assert not [e for e in entries if not e.startswith(roots) and e not in parents]

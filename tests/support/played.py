@@ -82,7 +82,7 @@ def run(
 
 
 def sentences(result: Result) -> list[tuple[bool, str]]:
-    return [(each.passed, each.sentence) for each in result.findings]
+    return [(finding.passed, finding.sentence) for finding in result.findings]
 
 
 def one(

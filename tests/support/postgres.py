@@ -48,10 +48,10 @@ def _template() -> str:
     with psycopg.connect(server(), autocommit=True) as connection:
         # Only one process makes it.
         connection.execute("SELECT pg_advisory_lock(1)")
-        found = connection.execute(
+        cursor = connection.execute(
             "SELECT 1 FROM pg_database WHERE datname = %s", (name,)
         )
-        if not found.fetchall():
+        if not cursor.fetchall():
             unfinished = f"{name}_{secrets.token_hex(4)}"
             connection.execute(f"CREATE DATABASE {unfinished}".encode())
             PostgresStore(database(unfinished)).close()

@@ -18,9 +18,12 @@ from tests.support.unpacked import environment, find
 class Server:
     """One server."""
 
-    def __init__(self, directory: Path, **settings: str) -> None:
-        """Start nothing."""
+    def __init__(
+        self, directory: Path, log: Path | None = None, /, **settings: str
+    ) -> None:
+        """Start nothing; `log` is where its messages go, if not to its directory."""
         self.directory, self._settings = directory, settings
+        self.log = log or directory / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def make(self, *trusted: str) -> None:
@@ -58,8 +61,10 @@ class Server:
 
     def start(self) -> None:
         """Start it; return when it listens."""
-        (self.directory / "log").unlink(missing_ok=True)
-        self._process = postgres_server.start(self.directory, **self._settings)
+        self.log.unlink(missing_ok=True)
+        self._process = postgres_server.start(
+            self.directory, self.log, **self._settings
+        )
 
     def stop(self) -> None:
         """End it at once, as a crash of the machine does."""
@@ -84,13 +89,13 @@ class Server:
         """Run a statement as the superuser."""
         url = postgres_server.url_of(self.directory)
         with psycopg.connect(url, autocommit=True) as connection:
-            found = connection.execute(sql.encode())
-            return found.fetchall() if found.description else []
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
 
 
 def url_of(servers: Sequence[Server], database: str = "postgres", **more: str) -> str:
     """Return the URL of a database that is at one of the servers."""
-    hosts = ",".join(str(each.directory) for each in servers)
+    hosts = ",".join(str(server.directory) for server in servers)
     options = "".join(f"&{name}={text}" for name, text in more.items())
     return f"postgresql:///{database}?host={hosts}&user=postgres{options}"
 

@@ -93,21 +93,27 @@ def make(directory: Path) -> None:
     )
 
 
-def start(directory: Path, **settings: str) -> "subprocess.Popen[bytes]":
-    """Start the server, and return when it listens; it ends with this process."""
+def start(
+    directory: Path, log: Path | None = None, /, **settings: str
+) -> "subprocess.Popen[bytes]":
+    """Start the server, and return when it listens; it ends with this process.
+
+    Its messages go to `log`, which is in `directory` by default.
+    """
+    log = log or directory / "log"
     libc = ctypes.CDLL(None)
 
     def end_with_parent() -> None:
         libc.prctl(PDEATHSIG, signal.SIGQUIT)
 
-    with (directory / "log").open("ab") as log:
+    with log.open("ab") as output:
         process = subprocess.Popen[bytes](
             [find("postgres"), *options(directory, **settings)],
             cwd=directory,
             env=environment("postgres"),
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             preexec_fn=end_with_parent,
             **as_nobody(),
@@ -115,8 +121,8 @@ def start(directory: Path, **settings: str) -> "subprocess.Popen[bytes]":
     socket = directory / ".s.PGSQL.5432"
 
     def listens() -> bool:
-        assert process.poll() is None, (directory / "log").read_text("utf-8")
-        return socket.exists() and "ready to accept" in (directory / "log").read_text()
+        assert process.poll() is None, log.read_text("utf-8")
+        return socket.exists() and "ready to accept" in log.read_text("utf-8")
 
     eventually(listens, bool, what="PostgreSQL")
     return process

@@ -78,11 +78,13 @@ class Serving:
         fleet: str | None,
         under: Sequence[str] = (),
         space: str = "",
+        clock: str = "",
         **settings: str,
     ) -> None:
         """Start it in `directory`, by the command `under`, if there is one.
 
-        A forked one can be in a network namespace, `space`.
+        A forked one can be in a network namespace, `space`, and on the wall clock that
+        a file sets, `clock`.
         Settings are named `timing_speed`. Without a `fleet` its file is missing.
         """
         directory.mkdir(exist_ok=True)
@@ -104,7 +106,12 @@ class Serving:
         arguments = ["serve", "--fleet=fleet.toml", *flags]
         if self.is_forked:
             self.process = started(
-                arguments, cwd=directory, log=self._log, under=under, space=space
+                arguments,
+                cwd=directory,
+                log=self._log,
+                under=under,
+                space=space,
+                clock=clock,
             )
         else:
             self.process = loaded(arguments, cwd=directory, log=self._log, under=under)

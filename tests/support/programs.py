@@ -1,4 +1,4 @@
-"""Programs under test: what runs in a VM, asks its endpoint, and approves."""
+"""Programs under test: clients that run in a VM, poll its endpoint, and approve."""
 
 import json
 import threading
@@ -14,15 +14,15 @@ PAUSE_SECONDS = 0.005
 
 
 class Program:
-    """A client that approves what names its VM."""
+    """A client that approves each event that names its VM."""
 
     def __init__(self, url: str, vm: str = "web_0") -> None:
-        """Ask at `url`, as the VM."""
+        """Send requests to `url`, as the VM."""
         self._client = HttpClient(url, timeout_seconds=5)
         self._vm = vm
 
     def events(self) -> list[dict[str, Any]]:
-        """Ask once; return the events."""
+        """Poll once; return the events."""
         return self._client.ask("GET", TARGET).json["Events"]
 
     def approve(self, *event_ids: str) -> int:
@@ -32,7 +32,7 @@ class Program:
         return self._client.ask("POST", TARGET, body=body).status
 
     def look(self) -> list[str]:
-        """Ask once, and approve what is scheduled for this VM; return its ids."""
+        """Poll once, and approve each Scheduled event of this VM; return their IDs."""
         event_ids = [
             event["EventId"]
             for event in self.events()
@@ -44,7 +44,7 @@ class Program:
 
     @contextmanager
     def running(self, *, pause_seconds: float = PAUSE_SECONDS) -> Generator[None]:
-        """Have it look again and again, in a thread of its own."""
+        """Poll and approve repeatedly in a separate thread."""
         ends = threading.Event()
 
         def run() -> None:
@@ -52,7 +52,7 @@ class Program:
                 try:
                     self.look()
                 except (KeyError, OSError, ValueError):
-                    # As a program does that lives on: the next answer may be better.
+                    # A program that keeps polling: the next response may be valid.
                     continue
 
         thread = threading.Thread(target=run)

@@ -142,12 +142,12 @@ def main(arguments: list[str]) -> None:
         for name, at in pairs
         if ":" in at
     ]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     sys.stdin.read()
     reader.stops.set()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.join()
     print(reader.result())  # noqa: T201 - the program's result
 
 

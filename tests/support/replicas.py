@@ -1,6 +1,7 @@
 """Replicas of a cluster in memory, on clocks that a test moves."""
 
 from forewarn.clock import Clock
+from forewarn.cluster import documents as cluster_documents
 from forewarn.cluster.port import LeaseRow, ReplicaRow
 from forewarn.cluster.times import Times
 from forewarn.fleet.model import Vm
@@ -57,7 +58,12 @@ class Replica:
     """A replica with its threads, whose turns a test calls."""
 
     def __init__(
-        self, shared: SharedMemory, name: str, clock: HandClock | None = None
+        self,
+        shared: SharedMemory,
+        name: str,
+        clock: HandClock | None = None,
+        times: Times = TIMES,
+        remembered: int = 0,
     ) -> None:
         self.clock = clock or HandClock()
         self.line = Line()
@@ -67,13 +73,16 @@ class Replica:
         self.views: dict[str, ViewSnapshot] = {}
         self.guests: set[str] = set()
         self.opened = 0
+        self.remembered = remembered
+        """The number that its next process gets."""
         self.keeper = Keeper(
             MemoryCluster(shared, fault=self.line),
             self._clock(),
             self,
             key=name,
             url=f"http://{name}",
-            times=TIMES,
+            times=times,
+            remembered=remembered,
             known=lambda: self.follower.position,
             opened=self._count,
         )
@@ -82,6 +91,8 @@ class Replica:
             self._clock(),
             ReplicaRow(key=name, name=name, url=f"http://{name}", position=0),
             publish=self.publish,
+            known=lambda: self.keeper.known,
+            remember=self._remember,
         )
 
     def _clock(self) -> Clock:
@@ -89,6 +100,14 @@ class Replica:
 
     def _count(self) -> None:
         self.opened += 1
+
+    def _remember(self, number: int) -> None:
+        self.remembered = number
+
+    def answers(self, published: int) -> bool:
+        """Return whether it may answer VMs if it has published the documents of a term."""
+        reading, seat = self.follower.reading, self.keeper.seat
+        return self.clock.at < cluster_documents.answers_until(reading, seat, published)
 
     def lead(self, row: LeaseRow) -> None:
         self.terms.append(row.term)

@@ -51,9 +51,8 @@ class Member(Replica):
 
     def may_answer(self) -> bool:
         """Return whether VMs get documents from this replica."""
-        if self.keeper.seat.leads:
-            return self.keeper.may_answer()
-        return self.follower.may_answer()
+        # Its plane publishes in the turn in which it takes the lease.
+        return self.answers(self.term)
 
 
 class ReplicatedLife(Life):
@@ -98,8 +97,8 @@ class ReplicatedLife(Life):
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass on the clocks of the replicas."""
-        for each in self.members:
-            each.clock.advance(seconds)
+        for member in self.members:
+            member.clock.advance(seconds)
 
     def turn(self, seconds: float) -> None:
         """Let time pass, and give each thread of the running replicas a turn."""
@@ -147,7 +146,7 @@ class ReplicatedLife(Life):
 
     def answering(self) -> list[Endpoint]:
         """Return the endpoints from which VMs may have documents, paused ones too."""
-        return [each.endpoint for each in self.members if each.may_answer()]
+        return [member.endpoint for member in self.members if member.may_answer()]
 
     def check(self) -> None:
         """Judge what the leader and the follower serve."""
@@ -161,7 +160,7 @@ class ReplicatedLife(Life):
         if member is not self.leader:
             self.late.append(call)
             return False
-        able = [each for each in self.members if each.keeper.may_call()]
+        able = [each for each in self.members if each.keeper.gate.may_act()]
         assert able == [member], "another replica may begin calls too"
         assert self.name_of(call) not in self.begun, f"S11: {call} was made twice"
         return True
@@ -173,6 +172,8 @@ class ReplicatedLife(Life):
 
 class TurningGate:
     """The gate of a leader. While a call waits, the threads of all replicas have turns."""
+
+    is_shared = True
 
     def __init__(self, life: ReplicatedLife) -> None:
         """Use the gate of the replica that leads now."""

@@ -66,7 +66,7 @@ def roll_out(
 
 
 def states(world: World) -> dict[str, OperationState]:
-    return {each.host: each.state for each in world.operations()}
+    return {operation.host: operation.state for operation in world.operations()}
 
 
 def of_host(world: World, number: int) -> Operation:
@@ -76,12 +76,12 @@ def of_host(world: World, number: int) -> Operation:
 
 def in_flight(world: World) -> list[Operation]:
     operations = world.read(lambda reader: list(every(reader, kinds.OPEN_OPERATIONS)))
-    return [each for each in operations if each.state is not PLANNED]
+    return [operation for operation in operations if operation.state is not PLANNED]
 
 
 def request(world: World) -> Request:
     """Return the request of all operations."""
-    (name,) = {each.request for each in world.operations()}
+    (name,) = {operation.request for operation in world.operations()}
     return world.read(lambda reader: need(reader, Request, name))
 
 

@@ -47,7 +47,7 @@ def answered(status: int, body: bytes) -> Answer:
 
 def headed(name: str, value: str) -> Story:
     def change(answer: Answer) -> Answer:
-        headers = [each for each in answer.headers if each[0] != name]
+        headers = [header for header in answer.headers if header[0] != name]
         return replace(answer, headers=(*headers, (name, value)))
 
     return bent(change)

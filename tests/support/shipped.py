@@ -97,12 +97,12 @@ class Played(NamedTuple):
 def play(scenario: str, command: Command, directory: Path) -> Played:
     """Play a scenario, at its own speed, to a client in each VM that is served."""
     directory.mkdir()
-    said = directory / "simulator.log"
-    simulator = started(["simulate", scenario, *ANYWHERE], cwd=directory, log=said)
+    path = directory / "simulator.log"
+    simulator = started(["simulate", scenario, *ANYWHERE], cwd=directory, log=path)
     clients: list[Program] = []
     try:
         log = eventually(
-            lambda: said.read_text(encoding="utf-8"),
+            lambda: path.read_text(encoding="utf-8"),
             lambda text: " ready" in text or simulator.poll() is not None,
             what="a simulator",
         )
@@ -114,10 +114,10 @@ def play(scenario: str, command: Command, directory: Path) -> Played:
             clients.append(_start(command(endpoint, place, scenario), place / "log"))
         status = simulator.wait(LONGEST_SECONDS)
     finally:
-        for each in (simulator, *clients):
-            each.kill()
-            each.wait()
-    logs = [said, *sorted(directory.glob("*/log"))]
+        for program in (simulator, *clients):
+            program.kill()
+            program.wait()
+    logs = [path, *sorted(directory.glob("*/log"))]
     return Played(status, "\n".join(each.read_text(encoding="utf-8") for each in logs))
 
 

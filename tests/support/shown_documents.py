@@ -136,8 +136,13 @@ class Story:
         self, requests: Sequence[Sent]
     ) -> tuple[tuple[Answer, ...], OSError | None]:
         answers = [
-            self.ask(each.method, each.target, headers=each.headers, body=each.body)
-            for each in requests
+            self.ask(
+                request.method,
+                request.target,
+                headers=request.headers,
+                body=request.body,
+            )
+            for request in requests
         ]
         return tuple(answers), None
 

@@ -1,12 +1,13 @@
 """Run a command of forewarn on a wall clock that a file sets.
 
-`python stepped_clock.py FILE python -m forewarn serve …`: FILE has the seconds by which
-the wall clock is off. The monotonic clock is the machine's own, as after a step. The
-process of the operator API is on the same clock, as all processes of a machine are.
+`python stepped_clock.py FILE python -m forewarn serve …`, or a fork that runs `main`:
+FILE has the seconds by which the wall clock is off. The monotonic clock is the machine's
+own, as after a step. The process of the operator API is on the same clock, as all
+processes of a machine are.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from forewarn import cli
@@ -39,6 +40,11 @@ def install(path: Path) -> None:
     setattr(api_process, "_BEGIN", begin + getattr(api_process, "_BEGIN"))  # noqa: B009, B010
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Run `forewarn` on the clock of a file, which is the first argument."""
+    install(Path(arguments[0]))
+    return cli.main(arguments[1:])
+
+
 if __name__ == "__main__":
-    install(Path(sys.argv[1]))
-    sys.exit(cli.main(sys.argv[5:]))
+    sys.exit(main([sys.argv[1], *sys.argv[5:]]))

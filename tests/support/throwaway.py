@@ -139,7 +139,7 @@ def _play(then: str, script: str, *packages: Path, place: Path, seconds: float) 
     enter = _ROOT.format(
         place=shlex.quote(str(place / "root")),
         said=shlex.quote(str(output)),
-        packages=shlex.join(str(each) for each in copied),
+        packages=shlex.join(str(path) for path in copied),
     )
     done = subprocess.run(
         ["unshare", *SPACES, "--fork", "--kill-child", "sh", "-c", enter + then],

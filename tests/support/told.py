@@ -38,9 +38,9 @@ def check_told(life: Life) -> None:
     """Compare the messages with the events."""
     events = life.mirror.events
     messages = _messages(life, "all")
-    assert len({each.public_id for each in messages}) == len(messages)
+    assert len({message.public_id for message in messages}) == len(messages)
     for key, event in events.items():
-        changes = [each.change for each in messages if f'"{key}"' in each.body]
+        changes = [message.change for message in messages if f'"{key}"' in message.body]
         last = {
             EventStatus.SCHEDULED: EventChange.SCHEDULED,
             EventStatus.STARTED: EventChange.STARTED,
@@ -58,7 +58,7 @@ def check_told(life: Life) -> None:
             or event.approver.kind is not ActorKind.VM
         )
     # A tenant's receiver gets the operators' messages about the tenant, and no others.
-    own = [each for each in messages if '"tenant":"ash"' in each.body]
-    assert [(each.public_id, each.body) for each in own] == [
-        (each.public_id, each.body) for each in _messages(life, "ash")
+    own = [message for message in messages if '"tenant":"ash"' in message.body]
+    assert [(message.public_id, message.body) for message in own] == [
+        (message.public_id, message.body) for message in _messages(life, "ash")
     ]

@@ -113,7 +113,7 @@ class Mirror:
         changes: list[Change] = []
         self.commits += bool(writes)
         self.entries = [
-            each for each in writes.values() if isinstance(each, AuditEntry)
+            write for write in writes.values() if isinstance(write, AuditEntry)
         ]
         for (kind, key), after in writes.items():
             if kind is AuditEntry:

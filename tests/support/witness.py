@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.drivers.port import (
+    NOWHERE,
     Call,
     Driver,
+    Expected,
     HostVms,
-    Observation,
+    Observations,
     Probe,
     Report,
     Sighting,
@@ -77,8 +79,8 @@ class WitnessDriver:
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         return self.inner.abort(operation_id, generation, now=now)
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        return {} if self.is_blind else self.inner.observe(vms)
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
+        return {} if self.is_blind else self.inner.observe(vms, expected)
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         reports = self.inner.reports(now=now)

@@ -251,7 +251,7 @@ class Witnessed:
             assert not events, "a tenant has heard of a host that may need nothing"
             return
         cordons = self.mirror.hosts[call.host].cordons
-        assert any(each.by.name == visit.visit_id for each in cordons), visit
+        assert any(cordon.by.name == visit.visit_id for cordon in cordons), visit
         if step.kind is StepKind.WORK and operation.action in MOVING_ACTIONS:
             there = [vm for vm in self.mirror.live_vms if vm.host == call.host]
             assert not there, (visit, there)
@@ -269,9 +269,9 @@ class Witnessed:
             return
         for move in calls.current_moves(operation):
             done = {
-                each.vm: each.host
-                for each in report.results
-                if each.verdict is VmVerdict.DONE
+                result.vm: result.host
+                for result in report.results
+                if result.verdict is VmVerdict.DONE
             }
             if operation.driver_chooses and done.get(move.vm):
                 # A scheduler heeds no rule of forewarn.

@@ -109,7 +109,11 @@ def _restored(operators: str) -> list[Any] | None:
         return None
     assert status == 200, shown
     ended = {state.value for state in ENDED_STATES}
-    return [each for each in shown["operations"] if each["state"] not in ended]
+    return [
+        operation
+        for operation in shown["operations"]
+        if operation["state"] not in ended
+    ]
 
 
 def _is_late(status: int, refusal: str) -> bool:

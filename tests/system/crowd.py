@@ -269,7 +269,7 @@ class Crowd:
     def _any_operation(self, rng: Random, link: HTTPConnection) -> str:
         status, body = _http(link, "GET", "/v1/operations?limit=50")
         operations = json.loads(body)["operations"] if status == 200 else []
-        names = [each["operation"] for each in operations]
+        names = [operation["operation"] for operation in operations]
         return rng.choice(names or ["op-0000000000"])
 
     def _apply(self, rng: Random, listener: str) -> None:

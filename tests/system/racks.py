@@ -6,7 +6,7 @@ like the firmware of a host.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,21 +136,21 @@ class Racks:
 
     # The service
 
-    def begin(self, *, under: Sequence[str] = ()) -> Serving:
+    def begin(self, *, clock: str = "") -> Serving:
         """Start a service with the store of the last one, and wait until it is ready.
 
-        `under` is the command that starts it, if there is one.
+        The file `clock` sets its wall clock, if there is one.
         """
-        self.services.append(Serving(self.directory, self._fleet, under=under))
+        self.services.append(Serving(self.directory, self._fleet, clock=clock))
         return self.services[-1].wait_ready()
 
     def end(self) -> None:
         """End the services, and let the programs end."""
         for file in self.room.glob("hold.*"):
             file.unlink(missing_ok=True)
-        for each in self.services:
-            each.process.kill()
-            each.process.wait()
+        for service in self.services:
+            service.process.kill()
+            service.process.wait()
 
     def start(self, *, stages: str = "") -> dict[str, Any]:
         """Plan the campaign, and start this plan."""

@@ -23,7 +23,7 @@ import psycopg
 from forewarn.protocol.operations import OperationState, Request
 from forewarn.store.port import Reader
 from forewarn.store.postgres.cluster import PostgresCluster
-from tests.support import lease_witness, replica_reader, stepped_clock
+from tests.support import lease_witness, replica_reader
 from tests.support.agents import free_port
 from tests.support.lease_witness import Act, Witness
 from tests.support.processes import Serving, http
@@ -32,7 +32,7 @@ from tests.system.aftermath import Work, end_all, journal, judge_content
 from tests.system.crowd import ANSWERS, VMS, Crowd, address_of, fleet
 
 LEASE_SECONDS = 0.6
-"""Short, so that a takeover is soon over; the usual one is 3 s."""
+"""Short, so that a takeover is soon over; the usual one is 2.4 s."""
 
 PROGRAM = r"""
 read -r stat < "/proc/$$/stat"
@@ -145,12 +145,11 @@ class Pair:
         probe = ["/bin/sh", f"{program}.probe", *command[1:2], *command[3:]]
         place.directory.mkdir(exist_ok=True)
         offset = place.directory / "offset"
-        under = [sys.executable, stepped_clock.__file__, str(offset)]
         service = Serving(
             place.directory,
             fleet(0),
-            under if offset.exists() else (),
-            self.space,
+            space=self.space,
+            clock=str(offset) if offset.exists() else "",
             **{
                 "store_url": self.url,
                 "cluster_name": name,

@@ -280,12 +280,12 @@ def forge_and_be_caught(world: World, liar: Namespace) -> None:
     liar.ip("address add 10.9.0.1/32 dev eth0")
     assert liar.who(source="10.9.0.1", seconds=SILENCE_SECONDS).startswith("none")
     liar.ip("address del 10.9.0.1/32 dev eth0")
-    seen = world.guests()["b"]["forged"]
-    assert seen > before["b"]["forged"]
+    forged = world.guests()["b"]["forged"]
+    assert forged > before["b"]["forged"]
     # Raw packets need no address; and the listener's port is no way around.
     for port in (80, 8080):
         liar.send_syn("10.9.0.1", port)
-    eventually(lambda: world.guests()["b"]["forged"], lambda count: count >= seen + 2)
+    eventually(lambda: world.guests()["b"]["forged"], lambda count: count >= forged + 2)
     # An address that no guest of the file has is a spoofed one too.
     known = world.guests()["b"]
     liar.send_syn("203.0.113.9")
@@ -452,9 +452,9 @@ def test_bridged_guests_are_identified_by_port(
     assert guests["b"].ask("/", at="10.9.0.254") == refused
     # All packets of an interface that takes the MAC address of another guest are dropped.
     guests["b"].ip(f"link set eth0 address {guests['a'].mac()}")
-    seen = world.guests()["b"]["forged"]
+    forged = world.guests()["b"]["forged"]
     assert guests["b"].who(seconds=SILENCE_SECONDS).startswith("none")
-    assert world.guests()["b"]["forged"] > seen
+    assert world.guests()["b"]["forged"] > forged
     assert guests["a"].who() == "200 a"
     world.forewarn("undo")
     assert world.host.state() == before

@@ -178,6 +178,7 @@ def test_event_without_handlers_is_approved_automatically(place: Ground) -> None
         place.wait_approved(freeze, "web_1")
 
 
+@pytest.mark.long
 @pytest.mark.clause("8.7")
 def test_agent_keeps_watching_after_the_first_event(
     place: Ground, agent: Resident

@@ -114,9 +114,9 @@ def test_example_works_from_check_to_recovery(place: Ground, tmp_path: Path) -> 
         assert "approval    given" in shown
 
         place.move(event, "removed")
-        told = eventually(reader.kinds, lambda kinds: "recovered" in kinds)
-        assert told[:4] == ["seen", "preparing", "prepared", "approved"]
-        assert told[-3:] == ["gone", "recovering", "recovered"]
+        messages = eventually(reader.kinds, lambda kinds: "recovered" in kinds)
+        assert messages[:4] == ["seen", "preparing", "prepared", "approved"]
+        assert messages[-3:] == ["gone", "recovering", "recovered"]
         assert reader.pool.exists()
         assert not reader.saved.exists()
     finally:
@@ -148,6 +148,7 @@ def test_documented_command_tests_a_handler_by_hand(tmp_path: Path) -> None:
     assert not ready.exists()
 
 
+@pytest.mark.long
 def test_documented_webhook_request_is_sent(place: Ground, tmp_path: Path) -> None:
     """The page's webhook, to a balancer that is busy at first."""
     text = HANDLERS_PAGE.read_text(encoding="utf-8")

@@ -109,7 +109,7 @@ def test_unreachable_server_delays_the_approval_until_it_is_back(
     agent.wait_did("done prepare drain")
     agent.wait(lambda agent: "gives no usable answer" in waits_for(agent))
     problems = agent.status()["problems"]
-    assert any("gives no usable answer" in each for each in problems)
+    assert any("gives no usable answer" in problem for problem in problems)
     assert "forewarn_agent_gate_fault 1\n" in agent.sentence("/metrics")[1]
     assert place.posts(event) == []
     alerts.begin()
@@ -143,6 +143,7 @@ GARBAGE = {
 }
 
 
+@pytest.mark.long
 def test_invalid_answers_do_not_open_the_gate(
     place: Ground, alerts: FakeAlerts
 ) -> None:
@@ -292,10 +293,12 @@ def test_secret_is_shown_only_to_the_server(place: Ground, alerts: FakeAlerts) -
 def test_check_reports_firing_alerts(place: Ground, either: FakeAlerts) -> None:
     agent = place.agent(settings=either.table + DRAIN).wait_ready()
     either.alerts = (Fires("Watchdog"),)
-    said = agent.command("check").stdout
+    message = agent.command("check").stdout
     label = "Prometheus" if either.kind == PROMETHEUS else "Alertmanager"
     where = f"gate: {label} at {either.url}"
-    assert f"ok   {where}: no alert fires; active alerts that do not count: 1" in said
+    assert (
+        f"ok   {where}: no alert fires; active alerts that do not count: 1" in message
+    )
     either.alerts = (DISK,)
     found = agent.command("check")
     assert f"BAD  {where}: 1 alert fires: DiskFull: events would not" in found.stdout

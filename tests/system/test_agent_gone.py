@@ -52,11 +52,13 @@ class Metadata:
 
     def asked(self) -> int:
         """Return how often it was asked for the document."""
-        return sum(each.startswith(b"GET") for each in self._server.requests)
+        return sum(request.startswith(b"GET") for request in self._server.requests)
 
     def approved(self) -> list[str]:
         """Return the events that were approved, in their order."""
-        posts = [each for each in self._server.requests if each.startswith(b"POST")]
+        posts = [
+            request for request in self._server.requests if request.startswith(b"POST")
+        ]
         bodies = [json.loads(each.partition(b"\r\n\r\n")[2]) for each in posts]
         return [body["StartRequests"][0]["EventId"] for body in bodies]
 
@@ -72,7 +74,7 @@ def metadata() -> Iterator[Metadata]:
 
 @pytest.fixture
 def agent(metadata: Metadata, tmp_path: Path) -> Iterator[AgentProcess]:
-    made = AgentProcess(
+    agent_process = AgentProcess(
         tmp_path / VM,
         metadata.url,
         f"{DRAIN}{GONE_AFTER}",
@@ -80,11 +82,11 @@ def agent(metadata: Metadata, tmp_path: Path) -> Iterator[AgentProcess]:
         pages=True,
     )
     try:
-        yield made
+        yield agent_process
     finally:
         with suppress(OSError):
-            made.process.kill()
-        made.process.wait()
+            agent_process.process.kill()
+        agent_process.process.wait()
 
 
 def event(event_id: str = "E1", *, is_started: bool = False) -> dict[str, object]:

@@ -113,9 +113,9 @@ def test_two_agents_with_one_slot_take_turns(place: Ground, bench: Bench) -> Non
     second.wait_stage(other, Stage.PREPARED)
     refusal = second.wait_refused()
     assert "web_0" in refusal or "slots" in refusal
-    said = second.command("status").stdout
-    assert f"waits for the {second.memory().lock.label}" in said
-    assert refusal in said
+    message = second.command("status").stdout
+    assert f"waits for the {second.memory().lock.label}" in message
+    assert refusal in message
     assert place.approvals(other) == []
     first.release("drain.recover")
     second.wait_stage(other, Stage.FINISHED)
@@ -375,7 +375,7 @@ def test_unwritable_lock_directory_is_reported_and_awaited(
     agent.wait_lock(LockState.FREE)
     assert small.seen.holders() == set()
     # Drafts that could not be written are not left behind.
-    names = {each.name for each in small.seen.directory.iterdir()} - {MARKER}
+    names = {path.name for path in small.seen.directory.iterdir()} - {MARKER}
     assert all(name.startswith("web.") for name in names), names
 
 

@@ -233,7 +233,10 @@ def test_notifications_reach_a_file_and_a_webhook_in_order(
     still_place.finish(event, agent)
     eventually(lambda: notified(agent), lambda values: len(values) == len(WHOLE_LIFE))
     eventually(lambda: receiver.came, lambda came: len(came) == len(WHOLE_LIFE))
-    for told in (notified(agent), [json.loads(each.body) for each in receiver.came]):
+    for told in (
+        notified(agent),
+        [json.loads(request.body) for request in receiver.came],
+    ):
         assert approved_first([each["kind"] for each in told]) == WHOLE_LIFE
         assert {each["event"]["EventId"] for each in told} == {event}
         assert {each["vm"] for each in told} == {"web_0"}
@@ -256,9 +259,9 @@ def test_notifications_wait_for_their_receiver_across_a_restart(
     eventually(
         lambda: receiver.came[refused:], lambda came: len(came) == len(WHOLE_LIFE)
     )
-    documents = [json.loads(each.body) for each in receiver.came[refused:]]
-    assert approved_first([each["kind"] for each in documents]) == WHOLE_LIFE
-    assert {json.loads(each.body)["id"] for each in receiver.came[:refused]} == {
+    documents = [json.loads(request.body) for request in receiver.came[refused:]]
+    assert approved_first([document["kind"] for document in documents]) == WHOLE_LIFE
+    assert {json.loads(request.body)["id"] for request in receiver.came[:refused]} == {
         documents[0]["id"]
     }
     assert approved_first([each["kind"] for each in notified(agent)]) == WHOLE_LIFE

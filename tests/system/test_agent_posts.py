@@ -250,7 +250,7 @@ class TestNotify:
         notifier.ring()
         eventually(lambda: len(receiver.came), (4).__eq__)
         event_ids = [
-            json.loads(each.body)["event"]["EventId"] for each in receiver.came
+            json.loads(request.body)["event"]["EventId"] for request in receiver.came
         ]
         assert event_ids == ["E1", "E1", "E1", "E2"]
         eventually(lambda: journal.queued("127.0.0.1", limit=9), lambda rows: not rows)

@@ -106,7 +106,7 @@ def test_settings_that_fail_in_use_change_nothing(place: Ground) -> None:
     has_said(agent, "the new settings are refused, so the old ones stay in effect")
     event = place.event()
     agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
-    assert any("nowhere" in each for each in agent.status()["problems"])
+    assert any("nowhere" in problem for problem in agent.status()["problems"])
 
 
 def test_reload_waits_for_a_handler_and_prepared_work_is_recovered(
@@ -189,6 +189,7 @@ def test_health_requests_are_answered_during_a_reload(place: Ground) -> None:
         listener.bind(("127.0.0.1", old))
 
 
+@pytest.mark.long
 def test_many_reloads_lose_no_event(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE).wait_ready()
     for _ in range(6):

@@ -71,9 +71,9 @@ def everything(
         done = agent.command(*arguments)
         texts += [done.stdout, done.stderr]
     texts += [
-        each.read_bytes().decode("latin-1")
-        for each in agent.directory.rglob("*")
-        if each.is_file() and each.suffix != ".toml"
+        path.read_bytes().decode("latin-1")
+        for path in agent.directory.rglob("*")
+        if path.is_file() and path.suffix != ".toml"
     ]
     return "\n".join(texts).lower()
 
@@ -118,12 +118,13 @@ def test_token_echoed_by_alerts_is_never_shown(
         alerts.odd = None
         place.wait_approved(event, "web_0")
         agent.wait_stage(event, Stage.FINISHED)
-        assert_no_secret(everything(agent, *(each.body for each in hook.came)))
+        assert_no_secret(everything(agent, *(request.body for request in hook.came)))
     # The gate failed, not the Reboot.
     assert "Reboot gate: Prometheus at" in agent.log()
     assert "Reboot failed" not in agent.log()
 
 
+@pytest.mark.long
 def test_token_echoed_by_a_lock_is_never_shown(place: Ground, token: Path) -> None:
     with FakeFleetLock() as lock:
         table = (

@@ -117,7 +117,7 @@ class Agent:
 
     @property
     def notices(self) -> dict[str, Notice]:
-        return {each.event_id: each for each in self.told[-1].notices}
+        return {notice.event_id: notice for notice in self.told[-1].notices}
 
 
 def survives(agent: Agent, fleet: StagedFleet, line: str) -> list[str]:
@@ -185,7 +185,7 @@ def test_http_error_status_ends_no_event(
     agent: Agent, fleet: StagedFleet, status: str
 ) -> None:
     survives(agent, fleet, status)
-    assert status in {each.value[-3:] for each in Result} | {"410", "500", "503"}
+    assert status in {result.value[-3:] for result in Result} | {"410", "500", "503"}
     assert all(polled.notices for polled in agent.told)
 
 

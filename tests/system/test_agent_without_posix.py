@@ -107,7 +107,7 @@ handlers = ["drain", "tell"]
             ("done", "prepare"),
             ("done", "recover"),
         ]
-        assert [each.method for each in posts.came] == ["POST"]
+        assert [request.method for request in posts.came] == ["POST"]
     assert agent.status()["vm"] == "web_0"
 
 

@@ -109,8 +109,8 @@ def connected(service: Serving) -> socket.socket:
     return socket.create_connection((url.hostname, url.port or 0), timeout=20)
 
 
-def test_killed_api_process_restarts_unnoticed_by_vms(start: Start) -> None:
-    service = start()
+def test_killed_api_process_restarts_unnoticed_by_vms(fork: Start) -> None:
+    service = fork()
     api = api_of(service)
     assert service.admin("/v1/operations") == {"operations": [], "next": None}
     for _ in range(2):
@@ -128,11 +128,12 @@ def test_killed_api_process_restarts_unnoticed_by_vms(start: Start) -> None:
     assert is_gone(api)
 
 
-def test_api_that_accepts_no_connection_is_restarted(start: Start) -> None:
+@pytest.mark.long
+def test_api_that_accepts_no_connection_is_restarted(fork: Start) -> None:
     """It still answers pings but has no free file for a connection."""
-    service = start()
+    service = fork()
     api = api_of(service)
-    used = {int(each.name) for each in Path(f"/proc/{api}/fd").iterdir()}
+    used = {int(path.name) for path in Path(f"/proc/{api}/fd").iterdir()}
     first_free = next(number for number in range(len(used) + 1) if number not in used)
     _, hard = resource.prlimit(api, resource.RLIMIT_NOFILE)
     resource.prlimit(api, resource.RLIMIT_NOFILE, (first_free, hard))
@@ -235,8 +236,8 @@ def refusals(service: Serving, token: str, body: bytes) -> Iterator[tuple[str, f
             yield status, time.monotonic() - began
 
 
-def test_nested_json_of_a_read_only_token_is_refused_early(start: Start) -> None:
-    service = start()
+def test_nested_json_of_a_read_only_token_is_refused_early(fork: Start) -> None:
+    service = fork()
     response = service.admin("/v1/tokens", {"tenant": "shop", "read_only": True})
     body = b'{"text":' + b"[" * (60 << 20)
     memory = Path(f"/proc/{api_of(service)}/status")
@@ -250,7 +251,7 @@ def test_nested_json_of_a_read_only_token_is_refused_early(start: Start) -> None
 
 
 def test_operator_connections_do_not_use_up_file_descriptors_of_vms(
-    start: Start, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = Serving(
@@ -281,7 +282,7 @@ def test_operator_connections_do_not_use_up_file_descriptors_of_vms(
         few.kill()
 
 
-def test_memory_store_runs_without_an_api_process(start: Start) -> None:
-    service = start(store_url="memory://")
+def test_memory_store_runs_without_an_api_process(fork: Start) -> None:
+    service = fork(store_url="memory://")
     assert children(service.process.pid) == []
     assert service.admin("/v1/operations")["operations"] == []

@@ -13,20 +13,23 @@ from tests.system.test_api_process import FLEET, api_of, is_gone
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-Begin = Callable[[], Serving]
+Begin = Callable[..., Serving]
 
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Return a function that starts services at one address, without waiting."""
+    """Return a function that starts services at one address, without waiting.
+
+    They are forks with loaded modules, unless another kind is given.
+    """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     running: list[Serving] = []
 
-    def beginning() -> Serving:
+    def beginning(kind: type[Serving] = Serving) -> Serving:
         settings = {"store_url": "sqlite:///f.db", "admin_listen": f"127.0.0.1:{port}"}
-        running.append(FreshServing(tmp_path, FLEET, **settings))
+        running.append(kind(tmp_path, FLEET, **settings))
         return running[-1]
 
     yield beginning
@@ -37,11 +40,10 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 
 def test_killed_start_leaves_the_address_free(begin: Begin) -> None:
     """The API's process loads its modules at that time."""
-    for _ in range(2):
-        service = begin()
-        api_of(service)
-        service.kill()
-        begin().wait_ready().kill()
+    service = begin(FreshServing)
+    api_of(service)
+    service.kill()
+    begin().wait_ready().kill()
 
 
 def test_stopped_api_process_ends_with_a_killed_service(begin: Begin) -> None:
@@ -54,7 +56,7 @@ def test_stopped_api_process_ends_with_a_killed_service(begin: Begin) -> None:
 
 
 def test_api_process_killed_during_the_start_is_started_again(begin: Begin) -> None:
-    service = begin()
+    service = begin(FreshServing)
     os.kill(api_of(service), signal.SIGKILL)
     service.wait_ready()
     assert "the process of the operator API ended (signal 9)" in service.log()

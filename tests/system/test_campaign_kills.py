@@ -69,7 +69,9 @@ class Killing:
     def _order(self) -> list[str]:
         """Return the hosts with a VM, in the order of the campaign."""
         operations = self.racks.services[-1].admin("/v1/operations")["operations"]
-        return [each["host"] for each in operations if each["host"] != "h0"]
+        return [
+            operation["host"] for operation in operations if operation["host"] != "h0"
+        ]
 
     def kill_in(self, step: str, host: str) -> None:
         """Kill the service while the program of a step waits, or just after its end."""
@@ -102,7 +104,7 @@ class Killing:
         for number in range(1, len(self.racks.hosts)):
             events = service.document(f"vm_{number}")["Events"]
             told = self.told.setdefault(f"vm_{number}", set())
-            told.update(each["EventId"] for each in events)
+            told.update(event["EventId"] for event in events)
 
     def check_store(self, step: str, host: str, *, is_late: bool) -> None:
         """Check the store of the killed service."""
@@ -151,9 +153,13 @@ class Killing:
         assert sorted(x.host for x in rows.operations.values()) == sorted(racks.hosts)
         states = {x.state for x in rows.operations.values() if x.host != "h0"}
         assert states == {OperationState.DONE}
-        assert {each.state for each in rows.table(Visit).values()} == {VisitState.DONE}
+        assert {visit.state for visit in rows.table(Visit).values()} == {
+            VisitState.DONE
+        }
         of_vms = {
-            name: {each.key for each in rows.events.values() if each.scope == vm.scope}
+            name: {
+                event.key for event in rows.events.values() if event.scope == vm.scope
+            }
             for name, vm in rows.vms.items()
         }
         assert {len(events) for events in of_vms.values()} == {1}

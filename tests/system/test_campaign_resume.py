@@ -114,38 +114,39 @@ def hinted(message: str) -> str:
     return match[1].replace("TEXT", "'it is repaired'")
 
 
+@pytest.mark.long
 def test_each_refusal_of_a_resumption_tells_how_to_go_on(company: Company) -> None:
-    told = company.refuses("alice", "--reason over")
-    assert "campaign bios is neither paused nor halted" in told
-    company.done("alice", hinted(told))
+    message = company.refuses("alice", "--reason over")
+    assert "campaign bios is neither paused nor halted" in message
+    company.done("alice", hinted(message))
 
     company.done("bob", "forewarn campaign pause bios --reason 'release tonight'")
-    told = company.refuses("alice", "--reason over --despite latency")
-    assert "campaign bios has no check latency" in told
-    assert "Its checks are errors." in told
-    told = company.refuses("bob", "")
-    assert "a resumption needs a reason" in told
-    assert "--reason TEXT" in told
-    told = company.refuses("alice", "--reason over")
-    assert "campaign bios is paused by bob, not by alice" in told
-    company.done("alice", hinted(told))
+    message = company.refuses("alice", "--reason over --despite latency")
+    assert "campaign bios has no check latency" in message
+    assert "Its checks are errors." in message
+    message = company.refuses("bob", "")
+    assert "a resumption needs a reason" in message
+    assert "--reason TEXT" in message
+    message = company.refuses("alice", "--reason over")
+    assert "campaign bios is paused by bob, not by alice" in message
+    company.done("alice", hinted(message))
     assert company.state() == "Running"
 
     company.good.unlink()
     eventually(company.state, lambda state: state == "Halted")
-    told = company.refuses("bob", "--reason over")
-    assert "check errors of campaign bios fails" in told
-    despite = hinted(told)
-    told = company.refuses("alice", "--reason over --despite errors")
-    assert "alice started the campaign and cannot override check errors" in told
-    assert "Ask another operator" in told
+    message = company.refuses("bob", "--reason over")
+    assert "check errors of campaign bios fails" in message
+    despite = hinted(message)
+    message = company.refuses("alice", "--reason over --despite errors")
+    assert "alice started the campaign and cannot override check errors" in message
+    assert "Ask another operator" in message
     company.done("bob", despite)
     assert company.state() == "Running"
 
     company.done("bob", "forewarn campaign abort bios --reason 'faulty image'")
-    told = company.refuses("bob", "--reason over")
-    assert "campaign bios is Aborted" in told
-    company.done("bob", hinted(told))
+    message = company.refuses("bob", "--reason over")
+    assert "campaign bios is Aborted" in message
+    company.done("bob", hinted(message))
 
     for refusal in VERBS["campaign-resume"].refusals:
         for sentence in refusal.sentences:

@@ -7,7 +7,6 @@ and the wall clock is set forward and back.
 
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.support import stepped_clock
 from tests.support.processes import eventually
 from tests.system.racks import NEW, Racks, twice
 from tests.system.test_api_process import children
@@ -34,8 +32,7 @@ class Shocks:
         self.racks = Racks(directory, HOSTS)
         self._offset = directory / "offset"
         self.set_clock(0)
-        under = (sys.executable, stepped_clock.__file__, str(self._offset))
-        self.service = self.racks.begin(under=under)
+        self.service = self.racks.begin(clock=str(self._offset))
         [self.api] = children(self.service.process.pid)
         for host in self.racks.hosts[1:]:
             self.racks.hold("work", host)
@@ -84,13 +81,13 @@ def programs(program: Path, step: str, host: str) -> list[int]:
     """Return the processes of a program of a step."""
     wanted = f"{program}\0{step}\0{host}\0".encode()
     pids: list[int] = []
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            command_line = each.read_bytes()
+            command_line = path.read_bytes()
         except OSError:
             continue
         if command_line.startswith(b"/bin/sh\0" + wanted):
-            pids.append(int(each.parent.name))
+            pids.append(int(path.parent.name))
     return pids
 
 
@@ -104,9 +101,9 @@ def shocks(tmp_path: Path) -> Iterator[Shocks]:
 def ran(racks: Racks) -> Counter[tuple[str, str]]:
     """Return how often each host was worked on to its end, and entered."""
     return Counter(
-        (each.step, each.host)
-        for each in racks.journal()
-        if each.what == "done" and each.step in {"enter", "drain", "work", "exit"}
+        (line.step, line.host)
+        for line in racks.journal()
+        if line.what == "done" and line.step in {"enter", "drain", "work", "exit"}
     )
 
 
@@ -155,5 +152,5 @@ def judge(racks: Racks) -> None:
     rows = racks.stored()
     assert not [name for name, host in rows.hosts.items() if host.cordons]
     for vm in rows.vms.values():
-        events = [each for each in rows.events.values() if each.scope == vm.scope]
+        events = [event for event in rows.events.values() if event.scope == vm.scope]
         assert len(events) == 1, f"{vm.name} got one notice"

@@ -113,7 +113,9 @@ class Follower:
             self._done()
             return self.printed
 
-        eventually(asked, lambda printed: all(each.search(printed) for each in wanted))
+        eventually(
+            asked, lambda printed: all(pattern.search(printed) for pattern in wanted)
+        )
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:
@@ -155,7 +157,7 @@ def test_a_small_fleet_has_the_new_firmware_at_the_end(
     follower.wait_for("bios-2.19  Done  …")
     follower.run("forewarn campaign show bios-2.19")
     assert "18 done, 0 in flight, 0 waiting, 0 failed, 2 skipped" in follower.printed
-    versions = {each.read_text().strip() for each in (tmp_path / "firmware").iterdir()}
+    versions = {path.read_text().strip() for path in (tmp_path / "firmware").iterdir()}
     assert versions == {"2.19"}
     assert "<html" in (tmp_path / "report.html").read_text().lower()
 
@@ -175,7 +177,7 @@ def test_the_page_shows_what_its_commands_print_and_how_the_campaign_ends(
     assert (str(found["done"]), str(found["skipped"])) == told
     files = [*(tmp_path / "firmware").iterdir()]
     assert len(files) == HOSTS
-    assert {each.read_text().strip() for each in files} == {"2.19"}
+    assert {file.read_text().strip() for file in files} == {"2.19"}
     assert follower.service is not None
     assert follower.service.terminate() == 0
     assert list(check(tmp_path / "forewarn.db")) == []

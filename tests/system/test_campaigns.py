@@ -45,7 +45,11 @@ def campaign(service: Serving) -> dict[str, Any]:
 def start(service: Serving) -> dict[str, Any]:
     file = {"name": "bios.toml", "text": FILE}
     plan = service.admin("/v1/campaigns/plan", file)
-    return service.admin("/v1/campaigns", {**file, "digest": plan["digest"]})
+    order = {**file, "digest": plan["digest"]}
+    trial = service.admin("/v1/campaigns", {**order, "dry_run": True})
+    assert trial["effect"]["planned"]["hosts"] == HOSTS
+    assert service.admin("/v1/campaigns?all=true")["total"] == 0
+    return service.admin("/v1/campaigns", order)
 
 
 def test_a_killed_service_continues_its_campaign(tmp_path: Path) -> None:

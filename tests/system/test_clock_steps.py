@@ -1,6 +1,5 @@
 """A real service with steps of the wall clock and kills in between."""
 
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.support import stepped_clock
 from tests.support.processes import Serving, eventually, http
 from tests.support.profiles import some
 from tests.system.test_serve import FLEET
@@ -29,8 +27,7 @@ class Stepped:
         self.service = self._start()
 
     def _start(self) -> Serving:
-        under = [sys.executable, stepped_clock.__file__, str(self._offset)]
-        return Serving(self._directory, FLEET, under=under).wait_ready()
+        return Serving(self._directory, FLEET, clock=str(self._offset)).wait_ready()
 
     def set_clock(self, seconds: float) -> None:
         fresh = self._directory / "offset.new"
@@ -110,7 +107,9 @@ def test_step_forward_shortens_no_notice(stepped: Stepped) -> None:
     path = f"/v1/explain/{operation['operation']}"
     response = eventually(
         lambda: stepped.service.admin(path),
-        lambda response: "notice" in {each["kind"] for each in response["blockers"]},
+        lambda response: (
+            "notice" in {blocker["kind"] for blocker in response["blockers"]}
+        ),
     )
     assert "the clock was set forward" in str(response["blocked_by"])
     [still] = stepped.events("web_0")

@@ -137,7 +137,7 @@ def test_session_is_good_at_both_replicas_until_its_token_or_a_logout_ends_it(
         assert (tenant.who(service), alice.who(service)) == ("shop/ci", "alice")
     streams = [Watching(tenant, first), Watching(tenant, second)]
     order(first, "tokens/revoke", {"id": response["id"]})
-    assert [each.has_ended() for each in streams] == [True, True]
+    assert [stream.has_ended() for stream in streams] == [True, True]
     assert [tenant.who(service) for service in pair] == ["", ""]
     # Another replica leads.
     first.process.send_signal(signal.SIGKILL)

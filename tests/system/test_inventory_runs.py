@@ -102,9 +102,9 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.service.kill()
+    world = World(tmp_path)
+    yield world
+    world.service.kill()
 
 
 def test_inventory_is_merged_at_the_start_and_again(world: World) -> None:

@@ -84,8 +84,8 @@ def test_node_with_a_lost_disk_is_uncordoned(
     still_place.wait_approved(event, "web_0")
     assert fake.node()["spec"]["unschedulable"] is True
     agent.kill()
-    for each in sorted(directory.glob("agent.db*")):
-        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    for path in sorted(directory.glob("agent.db*")):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     still_place.move(event, "removed")
     agent.again()
     eventually(

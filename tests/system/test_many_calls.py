@@ -98,7 +98,7 @@ def test_many_calls_fail_no_calls_and_no_vm_requests(service: Serving) -> None:
             is_open, lambda operations: not operations, what="the end of all calls"
         )
     operations = service.admin("/v1/operations?all=true&limit=1000")["operations"]
-    assert [each["state"] for each in operations] == ["Done"] * CALLS
+    assert [operation["state"] for operation in operations] == ["Done"] * CALLS
     log = service.log()
     assert "Traceback" not in log
     assert "open files" not in log

@@ -149,7 +149,7 @@ def test_log_is_json_without_a_terminal(start: Start) -> None:
     ]
     _, response = http(f"{url}/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
     operation = response["operations"][0]["operation"]
-    told = eventually(service.log, lambda log: log.count(operation) >= 2)
-    assert all(json.loads(line) for line in told.splitlines())
+    message = eventually(service.log, lambda log: log.count(operation) >= 2)
+    assert all(json.loads(line) for line in message.splitlines())
     assert service.terminate() == 0
     assert json.loads(service.log().splitlines()[-1])["message"] == "stopping"

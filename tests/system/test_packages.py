@@ -54,8 +54,8 @@ def test_wheel_contains_only_the_package(dist: Path) -> None:
     wheel = wheel_of(dist)
     assert wheel.name == f"forewarn-{__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {each for each in names if each.startswith("forewarn/")} == modules()
-    others = {each for each in names if not each.startswith("forewarn/")}
+    assert {name for name in names if name.startswith("forewarn/")} == modules()
+    others = {name for name in names if not name.startswith("forewarn/")}
     about, data = f"forewarn-{__version__}.dist-info", f"forewarn-{__version__}.data"
     assert others == {
         *(f"{about}/{each}" for each in ("METADATA", "RECORD", "WHEEL")),
@@ -66,7 +66,7 @@ def test_wheel_contains_only_the_package(dist: Path) -> None:
         f"{data}/data/share/man/man5/forewarn-agent.toml.5",
     }
     # Files other than modules are included too: SQL, scenarios, py.typed.
-    suffixes = {Path(each).suffix for each in modules()}
+    suffixes = {Path(module).suffix for module in modules()}
     assert {".sql", ".toml", ".typed"} - suffixes - {".typed"} == set()
     assert "forewarn/py.typed" in names
 
@@ -81,7 +81,9 @@ def test_wheel_has_the_metadata_for_an_index(dist: Path) -> None:
     assert about.license_files == ["LICENSE"]
     assert set(about.provides_extra or []) == {"postgres", "server", "test"}
     # Without an extra there are no dependencies.
-    assert all("extra ==" in str(each) for each in about.requires_dist or [])
+    assert all(
+        "extra ==" in str(requirement) for requirement in about.requires_dist or []
+    )
     assert about.summary
     assert about.description == (ROOT / "README.md").read_text("utf-8")
     assert about.description_content_type == "text/markdown"
@@ -100,8 +102,8 @@ def test_sdist_has_all_needed_files_and_no_junk(dist: Path, tmp_path: Path) -> N
     with tarfile.open(sdist) as archive:
         names = [each.removeprefix(f"{top}/") for each in archive.getnames()]
         archive.extractall(tmp_path, filter="data")
-    assert not [each for each in names if JUNK.search(each)]
-    assert {f"src/{each}" for each in modules()} <= set(names)
+    assert not [name for name in names if JUNK.search(name)]
+    assert {f"src/{module}" for module in modules()} <= set(names)
     wanted = {"LICENSE", "README.md", "CHANGELOG.md", "Makefile", "PKG-INFO"}
     wanted |= {"pyproject.toml", "requirements/run.txt", "deploy/man/forewarn.1"}
     assert wanted <= set(names)
@@ -247,7 +249,7 @@ echo THE END
 def test_agent_package_is_installed_and_removed(
     agent_deb: Path, tmp_path: Path
 ) -> None:
-    said = throwaway.install(
+    message = throwaway.install(
         AGENT_STORY, agent_deb, place=tmp_path / "place", seconds=PATIENCE_SECONDS
     )
-    assert __version__ in said
+    assert __version__ in message

@@ -1,9 +1,6 @@
 """The agent of the previous release in VMs of this service, and its upgrade."""
 
-import io
-import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,45 +9,23 @@ import pytest
 from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
 from tests.support.agents import Did, Ground, ground
+from tests.support.earlier import unpack
 from tests.support.pythons import THIS, Python
 from tests.support.residents import SOON
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
 RELEASED = "bc5fad449415bfe6664fcf6153207885c31b98dc"
 """The commit of 0.1.0."""
 VMS = ("web_0", "web_1", "web_2")
 
 
-def _is_complete() -> bool:
-    """Return whether this is a clone with its whole history, and no unpacked archive."""
-    process = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--is-shallow-repository"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return process.stdout.strip() == "false"
-
-
 @pytest.fixture(scope="session")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Python:
     """Return the previous release's agent, from the history of the project."""
-    got = subprocess.run(
-        ["git", "-C", ROOT, "archive", RELEASED, "src/forewarn"],
-        capture_output=True,
-        check=False,
-    )
-    if got.returncode:
-        reason = f"the history of this checkout has no 0.1.0 ({RELEASED[:8]})"
-        assert not _is_complete(), f"{reason}: {got.stderr.decode()}"
-        pytest.skip(reason)
-    directory = tmp_path_factory.mktemp("released")
-    with tarfile.open(fileobj=io.BytesIO(got.stdout)) as archive:
-        archive.extractall(directory, filter="data")
+    source = unpack(RELEASED, "0.1.0", tmp_path_factory.mktemp("released"))
     # Python runs this file with its directory before the installed package.
-    start = directory / "src" / "__main__.py"
+    start = source / "__main__.py"
     start.write_text(
         "import runpy; runpy.run_module('forewarn.agent', None, '__main__')"
     )

@@ -1,6 +1,7 @@
 """`forewarn serve` with the driver for QEMU, and kills of the service during its calls.
 
-Each story runs with fake QEMUs, and with real ones whose guest is only firmware.
+Each story runs with real QEMUs whose guest is only firmware. It runs with fake ones where
+there is no QEMU, and in a long run.
 """
 
 import asyncio
@@ -166,11 +167,14 @@ class World:
                 os.kill(int(file.read_text()), signal.SIGKILL)
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=needing(QEMU))])
+FAKE = pytest.param("fake", marks=pytest.mark.long if find(QEMU) else ())
+
+
+@pytest.fixture(params=[FAKE, pytest.param("real", marks=needing(QEMU))])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path, is_real=request.param == "real")
-    yield made
-    made.end()
+    world = World(tmp_path, is_real=request.param == "real")
+    yield world
+    world.end()
 
 
 @kills
@@ -235,8 +239,8 @@ def test_killed_guest_fails_although_nobody_asked_for_it(
 def test_process_tells_its_abilities(world: World) -> None:
     places = Places(monitor=f"{world.run}/{{host}}/{{vm}}.qmp")
     asked = [("h1", ["web_0", "web_9"])]
-    said = "\n".join(asyncio.run(answers.abilities(places, asked)))
-    host, here, missing = (json.loads(line) for line in said.splitlines())
+    message = "\n".join(asyncio.run(answers.abilities(places, asked)))
+    host, here, missing = (json.loads(line) for line in message.splitlines())
     assert host == {"host": "h1", "able": "yes"}
     assert here == {"host": "h1", "vm": "web_0", "able": "yes"}
     assert (missing["vm"], missing["able"]) == ("web_9", "unknown")

@@ -1,7 +1,7 @@
 """A real guest, which asks at the real 169.254.169.254, and what happens to it.
 
 The guest is a Linux under QEMU that approves its events by itself. Each story runs with
-and without a kill of the service during it.
+a kill of the service during it, and in a long run without one, too.
 """
 
 import json
@@ -12,7 +12,7 @@ import pytest
 
 from forewarn.clock import SystemClock
 from tests.support.guest_world import VM, GuestWorld, world_or_skip
-from tests.support.interrupts import Interrupt, kills
+from tests.support.interrupts import Interrupt, slow_kills
 from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -23,15 +23,15 @@ REPORT_SECONDS = 30.0
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[GuestWorld]:
-    made = world_or_skip(tmp_path)
+    guest_world = world_or_skip(tmp_path)
     try:
-        made.begin()
-        yield made
+        guest_world.begin()
+        yield guest_world
     finally:
-        made.end()
+        guest_world.end()
 
 
-@kills
+@slow_kills
 def test_guest_sees_its_event_approves_it_and_is_frozen_for_the_measured_time(
     world: GuestWorld, interrupt: Interrupt
 ) -> None:
@@ -47,7 +47,7 @@ def test_guest_sees_its_event_approves_it_and_is_frozen_for_the_measured_time(
     assert ended["approved_by"] == VM
 
 
-@kills
+@slow_kills
 def test_guest_moves_to_another_host_while_it_runs(
     world: GuestWorld, interrupt: Interrupt
 ) -> None:
@@ -62,7 +62,7 @@ def test_guest_moves_to_another_host_while_it_runs(
     assert 0 <= world.downtime() < 3.0
 
 
-@kills
+@slow_kills
 def test_guest_is_reset_and_asks_again(world: GuestWorld, interrupt: Interrupt) -> None:
     operation = world.maintain("reboot")
     interrupt(world)

@@ -141,7 +141,7 @@ def test_recorder_survives_every_fault_and_never_approves(
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, output
-    assert [told(each) for each in recorded(file)] == wanted
+    assert [told(outcome) for outcome in recorded(file)] == wanted
     assert output.splitlines()[-1].endswith("interrupted")
     assert "Traceback" not in output
     # It read, and did nothing else.
@@ -311,7 +311,7 @@ def test_recording_errors_are_reported(tmp_path: Path) -> None:
     )
     assert status == 3
     assert "without an answer; the recording time has elapsed" in output
-    assert [told(each) for each in recorded(tmp_path / "a")] == ["refused"]
+    assert [told(outcome) for outcome in recorded(tmp_path / "a")] == ["refused"]
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
     assert "already exists" in run("-o", "a", "--endpoint", nobody)[1]
     assert run("-o", "no/such", "--endpoint", nobody)[0] == 2
@@ -362,7 +362,7 @@ def test_recorder_needs_no_optional_dependency(
         check=True,
         timeout=PATIENCE_SECONDS,
     )
-    assert [told(each) for each in recorded(tmp_path / "x")] == ["200"]
+    assert [told(outcome) for outcome in recorded(tmp_path / "x")] == ["200"]
 
 
 def test_recorded_failures_are_replayed(loop: LoopThread) -> None:

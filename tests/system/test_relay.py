@@ -286,7 +286,7 @@ def test_operators_see_which_relays_are_connected(
     assert relays["h1"].ask(WEB_0)[0] == 200
     relays["h2"].kill()
     eventually(listed, lambda found: found == {"h1": True, "h2": False})
-    states = {each["host"]: each for each in service.admin("/v1/relays")["relays"]}
+    states = {relay["host"]: relay for relay in service.admin("/v1/relays")["relays"]}
     assert states["h1"]["last_seen"] >= states["h1"]["since"]
     assert states["h2"]["since"] is None
     assert states["h2"]["last_seen"] is not None
@@ -303,13 +303,13 @@ def test_routine_maintenance_waits_for_the_relay_of_its_host(tmp_path: Path) -> 
     }
 
     def silent() -> list[str]:
-        found = service.admin("/v1/problems?kind=relay-silent")["problems"]
-        return [each["target"] for each in found]
+        problems = service.admin("/v1/problems?kind=relay-silent")["problems"]
+        return [problem["target"] for problem in problems]
 
     def maintain(host: str) -> str:
         order = {"hosts": [host], "impact": "freeze"}
-        found = service.admin("/v1/maintain", order)["operations"]
-        return found[0]["operation"]
+        operations = service.admin("/v1/maintain", order)["operations"]
+        return operations[0]["operation"]
 
     def explained(operation: str) -> dict[str, Any]:
         return service.admin(f"/v1/explain/{operation}")
@@ -335,6 +335,22 @@ def test_routine_maintenance_waits_for_the_relay_of_its_host(tmp_path: Path) -> 
         service.kill()
 
 
+def wait_confirmed(store: Path) -> None:
+    """Return when a relay has confirmed a document."""
+    eventually(
+        lambda: sqlite3.connect(store).execute("SELECT * FROM relay_links").fetchall(),
+        bool,
+        what="the first confirmation",
+    )
+
+
+def put_back(backup: Path, store: Path) -> None:
+    """Replace the file of a store by a backup."""
+    for end in ("", "-wal", "-shm"):
+        store.with_name(f"{store.name}{end}").unlink(missing_ok=True)
+    backup.rename(store)
+
+
 @pytest.mark.long
 def test_relay_does_not_follow_a_store_that_has_lost_what_it_has_served(
     tmp_path: Path,
@@ -350,32 +366,27 @@ def test_relay_does_not_follow_a_store_that_has_lost_what_it_has_served(
     def explained(operation: str) -> dict[str, Any]:
         return service.admin(f"/v1/explain/{operation}")
 
-    try:
-        assert relay.ask(WEB_0)[1]["DocumentIncarnation"] == 1
-        backup = tmp_path / "backup.db"
-        store = directory / "forewarn.db"
-        eventually(
-            lambda: (
-                sqlite3.connect(store).execute("SELECT * FROM relay_links").fetchall()
-            ),
-            bool,
-            what="the first confirmation",
-        )
-        backups.backup(store, backup)
-        reboot(service, "web_0")
-        lost = relay.until(WEB_0, lambda document: document["Events"])
-        service.kill()
-        for end in ("", "-wal", "-shm"):
-            (directory / f"forewarn.db{end}").unlink(missing_ok=True)
-        backup.rename(store)
-        service = Serving(
+    def again() -> Serving:
+        return Serving(
             directory,
             FLEET,
             timing_speed="300",
             admin_listen=url.removeprefix("http://"),
         ).wait_ready()
+
+    try:
+        assert relay.ask(WEB_0)[1]["DocumentIncarnation"] == 1
+        backup = tmp_path / "backup.db"
+        store = directory / "forewarn.db"
+        wait_confirmed(store)
+        backups.backup(store, backup)
+        reboot(service, "web_0")
+        lost = relay.until(WEB_0, lambda document: document["Events"])
+        service.kill()
+        put_back(backup, store)
+        service = again()
         eventually(relay.log, lambda log: "is behind what this relay has served" in log)
-        # Its VMs do not see what is announced now, so routine work does not start.
+        # Its VMs do not see what is announced now, so planned work does not start.
         order = {"hosts": ["h1"], "impact": "freeze"}
         (operation,) = service.admin("/v1/maintain", order)["operations"]
         work = operation["operation"]
@@ -392,12 +403,18 @@ def test_relay_does_not_follow_a_store_that_has_lost_what_it_has_served(
         eventually(relay.log, lambda log: "is behind what this relay has served" in log)
         assert relay.ask(WEB_0)[1]["DocumentIncarnation"] >= lost["DocumentIncarnation"]
         assert explained(work)["state"] == "Ready"
-        # The log and the documentation name this way.
-        relay.kill()
-        (tmp_path / "h1" / "relay.json").unlink()
-        relay = Relaying(tmp_path / "h1", url, secret).wait_connected()
-        shown = relay.until(WEB_0, lambda document: document["Events"])
-        assert shown["Events"][0]["EventType"] == "Freeze"
+        # The log and the documentation name this way, for all relays.
+        service.kill()
+        assert main(["store", "restored", str(store)]) == 0
+        service = again()
+        relay.wait_connected()
+        shown = relay.until(
+            WEB_0,
+            lambda document: (
+                [event["EventType"] for event in document["Events"]] == ["Freeze"]
+            ),
+        )
+        assert shown["DocumentIncarnation"] > lost["DocumentIncarnation"]
         eventually(lambda: explained(work)["state"], lambda state: state != "Ready")
     finally:
         relay.kill()

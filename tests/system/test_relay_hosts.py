@@ -157,7 +157,7 @@ def test_vm_moves_between_relays_and_all_return_after_the_service(site: Site) ->
     site.serve(FLEET, **SETTINGS)
 
     def connected() -> list[bool]:
-        return [each["connected"] for each in site.admin("/v1/relays")["relays"]]
+        return [relay["connected"] for relay in site.admin("/v1/relays")["relays"]]
 
     eventually(connected, lambda found: found == [True] * HOSTS)
     event = site.reboot("web_1")

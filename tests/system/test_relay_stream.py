@@ -124,8 +124,8 @@ def test_relays_of_two_hosts_carry_an_approval_until_one_is_revoked(
     url = service.urls["operators"]
     ours, theirs = token(service, "h1"), token(service, "h2")
     first, second = Relay(url, ours["token"]), Relay(url, theirs["token"])
-    assert [each["vm"] for each in first.next()["guests"]] == ["web_0"]
-    assert [each["vm"] for each in second.next()["guests"]] == ["web_1"]
+    assert [guest["vm"] for guest in first.next()["guests"]] == ["web_0"]
+    assert [guest["vm"] for guest in second.next()["guests"]] == ["web_1"]
     response = ask(service, ours["token"], "/v1/relay/enable", {"vm": "web_0"})
     assert response["enabled"] is True
     # Both VMs share a document, so both relays have it.

@@ -68,7 +68,7 @@ def test_request_repeated_after_a_kill_is_carried_out_once(tmp_path: Path) -> No
             assert status == 201
             assert before in {"", request}
         operations = service.admin("/v1/operations")["operations"]
-        assert sorted(each["target"] for each in operations) == sorted(first)
+        assert sorted(operation["target"] for operation in operations) == sorted(first)
     finally:
         for each in services:
             each.process.kill()

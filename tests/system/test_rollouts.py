@@ -58,6 +58,7 @@ def operations(service: Serving) -> list[dict[str, Any]]:
         after = f"&after={page['next']}"
 
 
+@pytest.mark.long
 def test_rollout_keeps_to_one_domain_and_its_slots(
     service: Serving,
 ) -> None:
@@ -126,7 +127,7 @@ def test_rollouts_of_related_and_unrelated_hosts_complete(
                 lambda count, before=before: count > before,
                 what=f"more than {before} hosts that are done",
             )
-        states = Counter(each["state"] for each in operations(service))
+        states = Counter(operation["state"] for operation in operations(service))
         assert states == {"Done": 2 * rollout_hosts}
         assert service.terminate() == 0
     finally:

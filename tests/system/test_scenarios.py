@@ -132,7 +132,7 @@ async def test_careful_clients_pass_every_scenario_over_sockets() -> None:
 
     for result, clients, stage in played:
         name = result.scenario.name
-        assert result.passed, [name, *(each.sentence for each in result.failures)]
+        assert result.passed, [name, *(failure.sentence for failure in result.failures)]
         assert not stage.journal.deviations(), name
         events = [line for client in clients for line in client.seen.values()]
         assert events, f"nobody saw anything of {name}"
@@ -185,7 +185,7 @@ async def test_sample_client_meets_the_scenario_expectations() -> None:
     await stage.end()
 
     assert result.passed, result.failures
-    assert [each.sentence.split(" after ")[0] for each in result.findings] == [
+    assert [finding.sentence.split(" after ")[0] for finding in result.findings] == [
         "web_0 asked",
         "web_0 approved e1",
         "web_0 saw e1 Started",
@@ -203,13 +203,13 @@ async def test_scenario_without_a_client_reports_missing_actions() -> None:
     await stage.end()
 
     host, port = where["web_0"]
-    assert [each.sentence for each in result.failures] == [
+    assert [failure.sentence for failure in result.failures] == [
         (
             f"no client asked for the events of web_0 (http://{host}:{port}), so none "
             "was tested"
         )
     ]
-    assert [each.sentence for each in result.findings if not each.failed] == [
+    assert [finding.sentence for finding in result.findings if not finding.failed] == [
         "not judged: web_0 did not ask within 0.1 s",
         "not judged: web_0 did not approve e1 within 0.1 s",
         "not judged: web_0 did not see e1 Started within 0.1 s",

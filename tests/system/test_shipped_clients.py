@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 @pytest.mark.parametrize(
     "scenario",
-    some((each.name for each in builtin.scenarios()), usual=["spot-preemption"]),
+    some(
+        (scenario.name for scenario in builtin.scenarios()), usual=["spot-preemption"]
+    ),
 )
 def test_shipped_client_passes_and_sleeping_client_fails(
     scenario: str, tmp_path: Path

@@ -173,7 +173,7 @@ def test_scenarios_run_in_sequence_at_the_same_addresses(
     simulator = start(*arguments, "--wait=0s", "--expect=none", "--json")
     assert simulator.ended() == 0, simulator.log()
     documents = [json.loads(line) for line in simulator.log().splitlines()]
-    played = [each["scenario"] for each in documents if "failures" in each]
+    played = [document["scenario"] for document in documents if "failures" in document]
     assert played == ["live-migration", "hardware-failure"]
     assert documents[-1]["what"] == "end"
     assert documents[-1]["status"] == 0

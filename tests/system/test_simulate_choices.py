@@ -21,9 +21,10 @@ SOLO = '[[host]]\nname = "box"\n[[vm]]\nname = "solo"\nhost = "box"\n'
 def errors(file: Path) -> list[str]:
     """Return what a JUnit report has as errors."""
     elements = ET.parse(file).getroot().iter("error")
-    return [str(each.get("message")) for each in elements]
+    return [str(element.get("message")) for element in elements]
 
 
+@pytest.mark.long
 def test_scenario_uses_the_vm_named_by_the_user(start: Start) -> None:
     arguments = ("spot-preemption", "user-reboot", "--name=zeus", "--name=web_0")
     simulator = start(*arguments, *FAST).wait_ready()

@@ -83,8 +83,14 @@ def _order(arguments: list[str], environ: dict[str, str]) -> str:
 
 @pytest.mark.parametrize(
     ("program", "passes"),
-    [(f"{sys.executable} {CLIENT} true", True), ("sleep 600", False)],
-    ids=["a program that approves", "a program that sleeps"],
+    [
+        pytest.param(
+            f"{sys.executable} {CLIENT} true", True, id="a program that approves"
+        ),
+        pytest.param(
+            "sleep 600", False, id="a program that sleeps", marks=pytest.mark.long
+        ),
+    ],
 )
 def test_forge_job_passes_and_fails_with_the_program(
     environ: dict[str, str], tmp_path: Path, program: str, passes: bool

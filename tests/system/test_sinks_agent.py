@@ -62,7 +62,7 @@ class Heard:
             while True:
                 self.lines.append(self._wire.recv(65_536).decode())
         matches = [
-            re.search(r'number="(\d+)" kind="(\w+)"', each) for each in self.lines
+            re.search(r'number="(\d+)" kind="(\w+)"', line) for line in self.lines
         ]
         # A notification that was sent during a crash is sent again with its number.
         return list({each[1]: each[2] for each in matches if each}.values())
@@ -77,8 +77,12 @@ def heard() -> Iterator[Heard]:
 
 def subjects(mail: FakeSmtp) -> list[str]:
     return [
-        str(email.message_from_bytes(each.data, policy=email.policy.default)["Subject"])
-        for each in mail.letters
+        str(
+            email.message_from_bytes(letter.data, policy=email.policy.default)[
+                "Subject"
+            ]
+        )
+        for letter in mail.letters
     ]
 
 

@@ -41,8 +41,11 @@ Start = Callable[..., Serving]
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Serving] = []
 
-    def begin(fleet: str | None = FLEET, **settings: str) -> Serving:
-        started.append(FreshServing(tmp_path, fleet, **settings))
+    def begin(
+        fleet: str | None = FLEET, *, is_forked: bool = True, **settings: str
+    ) -> Serving:
+        kind = Serving if is_forked else FreshServing
+        started.append(kind(tmp_path, fleet, **settings))
         return started[-1]
 
     yield begin
@@ -140,6 +143,7 @@ def test_hanging_probes_delay_neither_the_start_nor_other_requests(
     assert "Traceback" not in service.log()
 
 
+@pytest.mark.long
 def test_hung_observe_delays_no_other_report(start: Start, tmp_path: Path) -> None:
     observe = words(f'test "$1" = vm_0 && echo >> {tmp_path}/hung && exec sleep 600')
     service = start(**settings(tmp_path, driver_command_observe=observe)).wait_ready()
@@ -185,7 +189,7 @@ def test_stored_fleet_is_served_after_a_refused_fleet_file(
 def test_refused_fleet_file_without_a_stored_fleet_prevents_the_start(
     start: Start, broken: str
 ) -> None:
-    service = start(BROKEN[broken])
+    service = start(BROKEN[broken], is_forked=False)
     assert service.ended() == 2
     assert "fleet.toml" in service.log()
     assert "Traceback" not in service.log()

@@ -74,11 +74,11 @@ def test_test_of_the_guide_fails_and_then_passes(tmp_path: Path) -> None:
 
     done = _run(*command, directory=tmp_path)
     assert done.returncode == 1
-    told = _blocks("tutorials/test-your-service.md", "text")[0].splitlines()
-    for each in told:
-        shown = re.sub(r"[0-9A-F]{8}", "[0-9A-F]{8}", re.escape(each))
+    messages = _blocks("tutorials/test-your-service.md", "text")[0].splitlines()
+    for message in messages:
+        shown = re.sub(r"[0-9A-F]{8}", "[0-9A-F]{8}", re.escape(message))
         assert re.search(shown.replace(r"0\ s\ ago", r"[\d.]+ s ago"), done.stdout), (
-            each
+            message
         )
 
     (tmp_path / "service.py").write_text(service + line, encoding="utf-8")

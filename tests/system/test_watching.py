@@ -88,8 +88,8 @@ def watching(tmp_path: Path) -> Iterator[list[Session]]:
     """Return a list of sessions that end with the test."""
     sessions: list[Session] = []
     yield sessions
-    for each in sessions:
-        each.close()
+    for session in sessions:
+        session.close()
 
 
 def test_watch_display_resumes_when_the_service_is_back(
@@ -104,7 +104,7 @@ def test_watch_display_resumes_when_the_service_is_back(
     assert status == 0, output
     session = Session("operations", "--watch", "--url", api, columns=120, lines=20)
     watching.append(session)
-    session.until("1 Planned, 1 Announced; last change -")
+    session.until("1 Planned, 1 Announced; last change ")
     session.resize(80, 20)
     session.until("    not before: ")
     service.kill()

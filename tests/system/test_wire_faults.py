@@ -127,7 +127,7 @@ def test_fault_harms_the_naive_client_and_not_the_careful_one(
     assert sorted(careful.acted) == sorted(events)
     kinds = fleet.call(lambda stage: stage.faults.counts())
     assert kind_of(line) in kinds
-    played = fleet.call(lambda stage: [each.fault for each in stage.journal])
+    played = fleet.call(lambda stage: [entry.fault for entry in stage.journal])
     assert sum(kinds.values()) == sum(fault != "" for fault in played)
 
 
@@ -180,7 +180,7 @@ def test_playbook_is_played_in_order(fleet: StagedFleet) -> None:
     for _ in range(7):
         client.poll()
     exchanges = fleet.call(lambda stage: [*stage.journal])
-    assert [each.fault for each in exchanges] == [
+    assert [exchange.fault for exchange in exchanges] == [
         *["500 x1"] * 2,
         "timeout x1",
         "empty x1",
@@ -188,8 +188,16 @@ def test_playbook_is_played_in_order(fleet: StagedFleet) -> None:
         "404 x1",
         "",
     ]
-    assert [each.status for each in exchanges] == [500, 500, 0, 200, 200, 404, 200]
-    assert [each.genuine for each in exchanges] == [0, 0, 0, 200, 200, 0, 200]
+    assert [exchange.status for exchange in exchanges] == [
+        500,
+        500,
+        0,
+        200,
+        200,
+        404,
+        200,
+    ]
+    assert [exchange.genuine for exchange in exchanges] == [0, 0, 0, 200, 200, 0, 200]
 
 
 def test_parallel_worlds_share_no_faults(loop: LoopThread) -> None:
@@ -292,9 +300,9 @@ def test_poller_with_a_cached_response_is_recorded_and_affected(
     wanted = [*[200] * 5, *[304] * 5, 500, 500, *[304] * 3, *[200] * 8]
     assert statuses == wanted
     exchanges = fleet.call(lambda stage: [*stage.journal])
-    assert [each.status for each in exchanges] == wanted
-    assert [each.number for each in exchanges] == [*range(1, len(wanted) + 1)]
-    tags = ["if-none-match" in each.headers for each in exchanges]
+    assert [exchange.status for exchange in exchanges] == wanted
+    assert [exchange.number for exchange in exchanges] == [*range(1, len(wanted) + 1)]
+    tags = ["if-none-match" in exchange.headers for exchange in exchanges]
     assert tags == [False] * 5 + [True] * 10 + [False] * 5 + [True] * 3
     hasty = fleet.call(lambda stage: stage.journal.deviations(vm="web_0"))
     assert {each.name for _, each in hasty} == {"too-often"}

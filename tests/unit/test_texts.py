@@ -86,8 +86,8 @@ def test_json_output_of_a_command_is_printable(
 ) -> None:
     output.document([character])
     output.json_line({"reason": character})
-    said = capsys.readouterr().out
-    assert said.replace("\n", "").isprintable()
+    message = capsys.readouterr().out
+    assert message.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,9 @@ def _port(
             missing = f'is missing, such as "{SERVICE}:8301"'
             tables.blame(f"{where}.listen", str(error) if vm and vm.listen else missing)
     # The service has only an IPv4 address, so IPv6 addresses of the fleet are ignored.
-    usual = tuple(each for each in vm.addresses if ":" not in each) if vm else ()
+    usual = (
+        tuple(address for address in vm.addresses if ":" not in address) if vm else ()
+    )
     values.setdefault("address", usual)
     is_known = shared is None and "bridge" not in values
     if (

@@ -126,7 +126,7 @@ class Demand(enum.Enum):
     OPERATOR_APPROVES = (False, {Role.APPROVE})
     OPERATOR_EMERGENCY = (False, {Role.EMERGENCY})
     OPERATOR_STOPS = (False, STOPPING_ROLES)
-    """Any holder of a role that changes something may stop routine work."""
+    """Any holder of a role that changes something may stop planned work."""
     OPERATOR_ADMINISTERS = (False, ALL_ROLES)
     """A caller without all roles could otherwise create a token that has them."""
     TENANT_READS = (True, {Role.VIEW})
@@ -215,11 +215,13 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/campaigns": Demand.OPERATOR_READS,
     "GET /v1/campaigns/progress/{key}": Demand.OPERATOR_PLANS,
     "GET /v1/campaigns/{name}": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/{name}/file": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/hosts": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/hosts/{host}": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/outlook": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/racks": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/report": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/{name}/skipped": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/sums": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/tree": Demand.OPERATOR_READS,
     "POST /v1/campaigns": Demand.OPERATOR_RUNS,
@@ -296,6 +298,7 @@ TOPIC_DEMANDS: Mapping[str, Demand] = {
     "operations": Demand.TENANT_READS,
     "events": Demand.TENANT_READS,
     "campaigns": Demand.OPERATOR_READS,
+    "campaign-hosts": Demand.OPERATOR_READS,
     "problems": Demand.TENANT_READS,
     "upcoming": Demand.TENANT_READS,
     "history": Demand.TENANT_READS,
@@ -323,12 +326,12 @@ def demand_of(method: str, path: str) -> Demand | None:
     """
     if method == "GET" and path in OPEN_PATHS:
         return Demand.TENANT_READS
-    asked = f"{method} {path}"
-    found = DEMANDS.get(asked)
-    if found is not None or not path.startswith("/v1/"):
-        return found
+    route = f"{method} {path}"
+    demand = DEMANDS.get(route)
+    if demand is not None or not path.startswith("/v1/"):
+        return demand
     for key, pattern in _PATTERNS.items():
-        if pattern.fullmatch(asked):
+        if pattern.fullmatch(route):
             return DEMANDS[key]
     return None
 
@@ -391,10 +394,10 @@ def _without_role(caller: Caller, demand: Demand) -> ForbiddenError:
     first = Role.RUN if Role.RUN in lacks else lacks[0]
     # Each role includes `view`.
     wanted = {*caller.roles, first} - {Role.VIEW}
-    given = " ".join(f"--role {role.value}" for role in Role if role in wanted)
+    options = " ".join(f"--role {role.value}" for role in Role if role in wanted)
     return ForbiddenError(
         f"this request needs {several} {role_names(lacks)}; {has}",
-        hint=f"Ask the operator for `forewarn token create {whose}{given}`.",
+        hint=f"Ask the operator for `forewarn token create {whose}{options}`.",
     )
 
 

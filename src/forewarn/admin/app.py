@@ -146,6 +146,7 @@ def create_app(
     app.state.shared_reads = SharedReads()
     app.state.campaign_memories = CampaignMemories()
     app.state.receivers, app.state.replicas = receivers, replicas
+    app.state.checks = checks
     app.state.leading = leading
     app.state.features = _present(
         webhooks=receivers,
@@ -271,10 +272,10 @@ class _Fixed:
 
     async def file(self, request: Request) -> Response:
         """Return a file of that page."""
-        found = self._files.get(request.url.path)
-        if found is None:
+        asset = self._files.get(request.url.path)
+        if asset is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
-        return found.to(request.scope)
+        return asset.to(request.scope)
 
     async def description(self, request: Request) -> Response:
         """Return /openapi.json."""

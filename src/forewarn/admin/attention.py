@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from forewarn.admin import attention_shapes as shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, Service, v1_router
+from forewarn.admin.context import Desk, Service, caller_of, v1_router
 from forewarn.admin.fleet_selection import FleetSelection
-from forewarn.admin.gateways import ClusterGateway, WebhookGateway
+from forewarn.admin.gateways import CheckGateway, ClusterGateway, WebhookGateway
 from forewarn.admin.lists import Filters, Paged, Selectors, check_names
 from forewarn.admin.selection import Lookups
-from forewarn.admin.shared_reads import SharedReads
+from forewarn.admin.shared_reads import shared_answer
 from forewarn.cluster.view import View
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
@@ -26,7 +26,14 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.reporting import attention, explanations, held, sums
 from forewarn.reporting.attention import ProblemKind, Surroundings
+from forewarn.reporting.explained_names import (
+    KINDS_OUTSIDE,
+    NOTHING_OUTSIDE,
+    Outside,
+)
+from forewarn.reporting.replicas import report as replicas_report
 from forewarn.store.port import Reader
+from forewarn.verbs.explained_kinds import ExplainedKind
 
 T = TypeVar("T")
 
@@ -52,7 +59,7 @@ class ExplainQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["", "host", "vm", "campaign"] = Field(
+    kind: Literal["", ExplainedKind] = Field(
         default="", description="Required if several objects have this name."
     )
 
@@ -74,16 +81,16 @@ async def surroundings(
 ) -> Surroundings:
     """Return the health of the service, its receivers and replicas, for operators."""
     health = await gateway.health()
-    found: Sequence[dict[str, Any]] = ()
+    rows: Sequence[dict[str, Any]] = ()
     cluster: View | None = None
     # `health` already reports a service that does not answer.
     with contextlib.suppress(ForewarnError):
         cluster = await replicas.cluster() if replicas else None
-        found = await receivers.webhooks() if receivers else ()
+        rows = await receivers.webhooks() if receivers else ()
     return Surroundings(
         problems=health.problems,
         seen=health.seen,
-        webhooks=found,
+        webhooks=rows,
         cluster=cluster,
     )
 
@@ -101,20 +108,20 @@ async def problems(
         # Problems of many hosts look at the same campaigns.
         reader = tenant_reader.remembered(fresh)
         wanted, lookups = query.wanted(reader), Lookups(reader)
-        found = [
+        problems = [
             problem
             for problem in attention.problems(reader, around, now=gateway.now())
             if query.kind in {None, problem.kind}
             and wanted.matches(lookups.about_problem(problem, wanted))
         ]
-        if not found:
+        if not problems:
             check_names(reader, query)
         page, after = _page(
-            found, lambda each: each.key, after=query.after, limit=query.limit
+            problems, lambda each: each.key, after=query.after, limit=query.limit
         )
         return {
             "problems": [attention.report(problem) for problem in page],
-            "counts": attention.counts(found),
+            "counts": attention.counts(problems),
             "next": after,
         }
 
@@ -122,7 +129,12 @@ async def problems(
 
 
 @router.get("/waits", responses=documented(shapes.WaitPage, 400, 404))
-async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Response:
+async def list_waits(
+    query: Annotated[WaitQuery, Query()],
+    gateway: Desk,
+    service: Service,
+    request: Request,
+) -> Response:
     """List the tenants whose approval is missing, the longest wait first.
 
     `held` has the windows, deferrals, blackouts and silent relays that hold maintenance, those that
@@ -134,22 +146,26 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
         events, is_whole = sums.live_events(reader)
         # Selecting an event and summing it up need the same operation.
         known = tenant_reader.remembered(reader)
-        found = sums.waits(known, _selected(known, query, events))
-        if not found:
+        waits = sums.waits(known, _selected(known, query, events))
+        if not waits:
             check_names(reader, query)
         page, after = _page(
-            found, lambda each: each.key, after=query.after, limit=query.limit
+            waits, lambda each: each.key, after=query.after, limit=query.limit
         )
         holds, names_all = ([], True) if query.after else _held(reader, query, now)
         return {
-            "held": [held.held_report(each) for each in holds],
+            "held": [held.held_report(hold) for hold in holds],
             "waits": [sums.wait_report(reader, wait) for wait in page],
-            "sums": sums.wait_sums(found),
+            "sums": sums.wait_sums(waits),
             "complete": is_whole and names_all,
             "next": after,
         }
 
-    return answer(await gateway.read(ask))
+    if caller_of(request).tenant:
+        return answer(await gateway.read(ask))
+    # The caller's token is checked for each request.
+    await gateway.read(lambda _reader: None)
+    return await shared_answer(request, ("waits", query), lambda: service.read(ask))
 
 
 def _held(
@@ -195,8 +211,8 @@ async def list_capacity(
     service: Service,
     request: Request,
 ) -> Response:
-    """List the free capacity of the selected hosts by zone, and the needs of the next
-    ones of rollouts.
+    """List the free capacity of the selected hosts by zone and by cluster, and the needs
+    of the next ones of rollouts.
 
     In a large fleet, callers share an answer that is at most some seconds old.
     """
@@ -206,36 +222,65 @@ async def list_capacity(
         check_names(reader, query)
         hosts = FleetSelection(reader, query.wanted(reader)).host_names()
         rooms = sums.rooms(reader, hosts)
-        found = sums.zones(rooms)
+        zones = sums.zones(rooms)
         # The name of a zone can be empty, and an empty cursor means the beginning.
         page, after = _page(
-            found, lambda each: f"={each.zone}", after=query.after, limit=query.limit
+            zones, lambda each: f"={each.name}", after=query.after, limit=query.limit
         )
-        pools, names_all = sums.pools(reader, rooms, reserve)
+        clusters, names_all_clusters = sums.clusters(rooms)
+        pools, names_all_pools = sums.pools(reader, rooms, reserve)
         return {
-            "zones": [zone.report() for zone in page],
+            "zones": [zone.report("zone") for zone in page],
+            "clusters": [cluster.report("cluster") for cluster in clusters],
             "pools": pools,
             "next_hosts": sums.next_hosts(reader, hosts, now=now, reserve=reserve),
-            "complete": names_all,
+            "complete": names_all_clusters and names_all_pools,
             "next": after,
         }
 
-    shared = cast("SharedReads", request.app.state.shared_reads)
     # The caller's token is checked for each request, as for the overview of the fleet.
     await gateway.read(lambda _reader: None)
-    return answer(await shared.get(("capacity", query), lambda: service.read(ask)))
+    key = ("capacity", query)
+    return await shared_answer(request, key, lambda: service.read(ask))
 
 
 @router.get("/explain/{name}", responses=documented(shapes.ExplanationShape, 404, 409))
 async def explain(
-    name: str, query: Annotated[ExplainQuery, Query()], gateway: Desk
+    name: str,
+    query: Annotated[ExplainQuery, Query()],
+    gateway: Desk,
+    request: Request,
 ) -> Response:
     """Explain the state of any object and why it waits; reasons with a remedy come
     first."""
+    beyond = await _outside(request, query.kind)
     return answer(
         await gateway.read(
             lambda reader: explanations.explain(
-                reader, name, now=gateway.now(), kind=query.kind
+                reader, name, now=gateway.now(), kind=query.kind, outside=beyond
             )
         )
     )
+
+
+async def _outside(request: Request, kind: str) -> Outside:
+    """Return the objects that are not in the store, if one can have the kind; empty: any.
+
+    A tenant's reader never shows them.
+    """
+    if caller_of(request).tenant or kind not in {"", *KINDS_OUTSIDE}:
+        return NOTHING_OUTSIDE
+    state = request.app.state
+    receivers = cast("WebhookGateway | None", state.receivers)
+    checks = cast("CheckGateway | None", state.checks)
+    replicas = cast("ClusterGateway | None", state.replicas)
+    rows: Outside = NOTHING_OUTSIDE
+    # A service that does not answer still explains what is stored.
+    with contextlib.suppress(ForewarnError):
+        view = await replicas.cluster() if replicas else None
+        rows = Outside(
+            checks=await checks.checks() if checks else (),
+            webhooks=await receivers.webhooks() if receivers else (),
+            replicas=replicas_report(view)["replicas"],
+        )
+    return rows

@@ -21,18 +21,24 @@ ExplainedOperation = shape(
     operation=str,
     what=str,
     state=str,
-    standing=str,
+    status=str,
     blocked_by=list[str],
 )
 
 ExplanationShape = shape(
     "ExplanationShape",
     "The state of an object, and every reason why it waits.",
-    kind=(str, "operation, rollout, request, event, campaign, host or vm."),
+    kind=(
+        str,
+        (
+            "operation, rollout, request, event, visit, campaign, host, vm, scope, tenant, "
+            "blackout, check, webhook, token, replica, or place: a rack, cluster, zone or pool."
+        ),
+    ),
     id=str,
     what=str,
     state=str,
-    standing=str,
+    status=str,
     blocked_by=(
         list[str],
         (
@@ -48,7 +54,7 @@ ExplanationShape = shape(
     ),
     counts=(
         dict[str, int],
-        "Operations of a rollout by state; empty for other objects.",
+        "Operations of a rollout by state, hosts of a campaign, or messages of a webhook.",
     ),
     operations=(
         list_of(ExplainedOperation),
@@ -88,6 +94,7 @@ ProblemEntry = shape(
     kind=str,
     since=str | None,
     text=str,
+    text_shortly=(str, "The same without commands."),
     actions=(list[str], "Commands that can end the problem."),
     operation=str | None,
     target=(str | None, "The host or VM that the operation is for."),
@@ -188,18 +195,21 @@ WaitPage = shape(
     ),
 )
 
-ZoneShape = shape(
-    "ZoneShape",
-    "The capacity of one zone.",
-    zone=str,
-    hosts=int,
-    down=int,
-    in_work=int,
-    cordoned=(int, "Hosts that take no new VM, since they are cordoned."),
-    unlimited=(int, "Hosts without a capacity, which no other sum includes."),
-    places=int,
-    used=int,
-    free=(int, "Free places on hosts that can take a VM now."),
+_PART = {
+    "hosts": int,
+    "down": int,
+    "in_work": int,
+    "cordoned": (int, "Hosts that take no new VM, since they are cordoned."),
+    "unlimited": (int, "Hosts without a capacity, which no other sum includes."),
+    "places": int,
+    "used": int,
+    "free": (int, "Free places on hosts that can take a VM now."),
+}
+
+ZoneShape = shape("ZoneShape", "The capacity of one zone.", zone=str, **_PART)
+
+ClusterCapacityShape = shape(
+    "ClusterCapacityShape", "The capacity of one cluster.", cluster=str, **_PART
 )
 
 PoolShape = shape(
@@ -219,6 +229,7 @@ NextHost = shape(
     operation=str,
     host=str,
     zone=str,
+    cluster=(str, "Empty: it is in none."),
     vms=int,
     needs=(int, "Number of VMs that need another host."),
     fits=(bool, "Whether there is a destination for each VM."),
@@ -227,10 +238,14 @@ NextHost = shape(
 
 CapacityPage = shape(
     "CapacityPage",
-    "Capacity by zone, and the needs of the next hosts.",
+    "Capacity by zone and by cluster, and the needs of the next hosts.",
     Page,
     zones=list_of(ZoneShape),
+    clusters=(
+        list_of(ClusterCapacityShape),
+        "By name, the first 300 of the selected hosts.",
+    ),
     pools=(list_of(PoolShape), "All pools of the selected hosts."),
     next_hosts=list_of(NextHost),
-    complete=(bool, "False if not all pools are named."),
+    complete=(bool, "False if not all clusters and pools are named."),
 )

@@ -1,4 +1,4 @@
-"""The blackouts of the service: when no routine work begins."""
+"""The blackouts of the service: when no planned work begins."""
 
 from starlette.responses import Response
 

@@ -214,7 +214,7 @@ def _body_of(entry: Entry) -> type[Order]:
             Names if targets.is_list else Name,
             Field(description=targets.about),
         ),
-        **{each.key: _field(each) for each in entry.arguments},
+        **{argument.key: _field(argument) for argument in entry.arguments},
     }
     name = entry.name.title().replace("-", "")
     model: type[Order] = create_model(
@@ -254,12 +254,12 @@ BODIES: Mapping[str, type[Order]] = {name: _body_of(VERBS[name]) for name in VER
 
 def given_of(entry: Entry, body: BaseModel, *, now: Micros) -> VerbRequest:
     """Return the verb's targets and arguments from its body; raises BadRequestError."""
-    said = body.model_dump()
-    targets = said[entry.targets.key]
+    members = body.model_dump()
+    targets = members[entry.targets.key]
     values = {
-        each.key: _value(each, said[each.key], now)
-        for each in entry.arguments
-        if said[each.key] is not None
+        argument.key: _value(argument, members[argument.key], now)
+        for argument in entry.arguments
+        if members[argument.key] is not None
     }
     return VerbRequest(
         targets=tuple(targets) if entry.targets.is_list else (targets,), values=values
@@ -289,7 +289,7 @@ class BrakeOrder(OrderWithDryRun):
     on: bool = Field(description="Whether the brake is on afterwards.")
     withdraw: bool = Field(
         default=False,
-        description="Whether to withdraw announced routine work, instead of holding it.",
+        description="Whether to withdraw announced planned work, instead of holding it.",
     )
 
 
@@ -456,7 +456,7 @@ class CampaignSimulation(CampaignFile):
     )
 
 
-class CampaignStart(Order):
+class CampaignStart(OrderWithDryRun):
     """The campaign to start."""
 
     model_config = ConfigDict(

@@ -1,4 +1,4 @@
-"""The brake: whether routine work may begin."""
+"""The brake: whether planned work may begin."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ LossesShape = shape(
 
 BrakeShape = shape(
     "BrakeShape",
-    "The brake, which stops routine work.",
+    "The brake, which stops planned work.",
     on=bool,
     by=(
         str | None,
@@ -35,9 +35,9 @@ BrakeShape = shape(
     reason=(str | None, "null if it is off, or came on by itself."),
     since=(str | None, "RFC 3339; null if it is off."),
     text=(str | None, "Why it is on, as a sentence; null if it is off."),
-    withdraws=(bool, "Whether announced routine work is withdrawn, instead of held."),
+    withdraws=(bool, "Whether announced planned work is withdrawn, instead of held."),
     losses=(LossesShape | None, "null if no losses exceeded a limit."),
-    calm_ends=(
+    ends=(
         str | None,
         "RFC 3339: when it ends, unless more is lost; null: an operator takes it off.",
     ),
@@ -54,8 +54,8 @@ async def show_brake(gateway: Desk) -> Response:
 async def set_brake(body: bodies.BrakeOrder, giver: Giving) -> Response:
     """Put the brake on or take it off.
 
-    While it is on, no routine work is announced or started. With `withdraw`, announced
-    routine work is withdrawn, instead of held.
+    While it is on, no planned work is announced or started. With `withdraw`, announced
+    planned work is withdrawn, instead of held.
     """
     await giver.give("brake", body)
     report: dict[str, Any] = await giver.gateway.read(reports.brake_report)

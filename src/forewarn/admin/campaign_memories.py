@@ -17,8 +17,8 @@ class CampaignMemories:
     def of(self, campaign_id: str) -> CampaignMemory:
         """Return the memory of a campaign; a new one knows nothing."""
         with self._lock:
-            found = self._kept.pop(campaign_id, None) or CampaignMemory()
-            self._kept[campaign_id] = found
+            memory = self._kept.pop(campaign_id, None) or CampaignMemory()
+            self._kept[campaign_id] = memory
             if len(self._kept) > limits.CAMPAIGN_MEMORIES_MAX:
                 del self._kept[next(iter(self._kept))]
-            return found
+            return memory

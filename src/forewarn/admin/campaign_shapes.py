@@ -272,6 +272,14 @@ CampaignShape = shape(
     deferred=(list_of(DeferredHostShape), "The first of them."),
     vms_down=(int, "VMs that are down after the work, up to one above the limit."),
     vms_down_max=(int | None, "Such VMs that are tolerated now; null: any number."),
+    slow_seconds=(
+        float,
+        (
+            "Time of a host that must be left before a window closes. It grows with the times "
+            "of its own hosts."
+        ),
+    ),
+    overran=(int, "Hosts that were done after their window had closed."),
     drift=(
         int,
         "New hosts of the fleet that match its selection, counted up to 1000.",
@@ -291,6 +299,7 @@ CampaignShape = shape(
         "Expected effects that it does not have: work on its hosts.",
     ),
     waits_for=(str, "Why it announces no further host now; empty: it may."),
+    waits_shortly=(str, "The same without commands."),
 )
 
 ChangedCampaignShape = shape(
@@ -348,6 +357,15 @@ AttemptShape = shape(
     down_seconds=(float, "Sum of the downtime of its VMs."),
 )
 
+DecisionShape = shape(
+    "DecisionShape",
+    "The decision about a failed host.",
+    what=(str, "retried or skipped."),
+    by=str,
+    at=str,
+    reason=str,
+)
+
 FailureShape = shape(
     "FailureShape",
     "An attempt that failed, or that could not move the VMs away.",
@@ -355,6 +373,7 @@ FailureShape = shape(
     operation=str,
     state=(str, "Failed or Deferred."),
     note=str,
+    then=(DecisionShape | None, "null: nothing yet."),
 )
 
 TenantFigures = shape(
@@ -364,6 +383,9 @@ TenantFigures = shape(
     asked=(int, "Events that its VMs saw."),
     approved=int,
     by_operator=(int, "Of them, approved by an operator on its behalf."),
+    open=(int, "Events that still wait for an approval."),
+    vms=(int, "VMs of the attempts that have started, if the fleet has them."),
+    vms_moved=(int, "Of them, moved at least once."),
     median_seconds=(
         float | None,
         "From the notice to the approval by its VMs and tokens; null: there was none.",
@@ -375,10 +397,30 @@ TenantFigures = shape(
     longest_down_vm=(str | None, "The VM that was down for this time."),
 )
 
+SkippedHostShape = shape(
+    "SkippedHostShape",
+    "A host that a campaign leaves out.",
+    host=str,
+    stage=int,
+    operation=(str, "Its last attempt."),
+    ended=(str | None, "null: the campaign ended before its turn."),
+    reason=str,
+)
+
+CampaignSkips = shape(
+    "CampaignSkips",
+    "The hosts that a campaign leaves out.",
+    campaign=(str, "ID of the campaign."),
+    skipped_count=int,
+    skipped=(list_of(SkippedHostShape), "The first 100 of them, in its order."),
+)
+
 CampaignSums = shape(
     "CampaignSums",
     "The sums of the attempts of a campaign.",
     campaign=(str, "ID of the campaign."),
+    skipped_count=(int, "Hosts that the campaign leaves out."),
+    skipped=(list_of(SkippedHostShape), "The first 100 of them, in its order."),
     attempts=int,
     states=(
         dict[str, int],
@@ -401,8 +443,23 @@ CampaignSums = shape(
     approvals_by_tenant=dict[str, int],
     failures_count=int,
     failures=(list_of(FailureShape), "The first 20 of them."),
+    waiting_seconds=(
+        dict[str, float],
+        (
+            "Time of hosts before their notices, by cause: halted, paused, closed (windows "
+            "and blackouts), soak (and approval of a stage), failed (until a retry), turn "
+            "(budgets, capacity and hosts before them)."
+        ),
+    ),
     hours=(dict[str, int], "Hosts done in each hour, by its beginning in UTC."),
     tenants=(list_of(TenantFigures), "The one with the longest downtime first."),
+)
+
+CampaignFileShape = shape(
+    "CampaignFileShape",
+    "The file of a campaign.",
+    campaign=(str, "ID of the campaign."),
+    text=(str, "Empty: a rollout without a file."),
 )
 
 RackShape = shape(

@@ -13,7 +13,7 @@ from forewarn.admin.campaign_memories import CampaignMemories
 from forewarn.admin.context import Actor, Desk, Service, v1_router
 from forewarn.admin.history import check_order, instant_of
 from forewarn.admin.lists import Name
-from forewarn.admin.shared_reads import SharedReads
+from forewarn.admin.shared_reads import shared_answer
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.requests import campaigns
 from forewarn.control.rules.second_person import Asker
@@ -21,7 +21,7 @@ from forewarn.fleet.model import place
 from forewarn.instants import Micros
 from forewarn.reporting import campaign_rows
 from forewarn.reporting.campaign_host import campaign_host as one_host
-from forewarn.reporting.campaign_rows import Asked
+from forewarn.reporting.campaign_rows import RowSelection
 from forewarn.reporting.campaign_states import HostState
 from forewarn.reporting.campaign_tree import LANES_HOSTS_MAX
 from forewarn.reporting.campaign_tree import campaign_tree as tree_of
@@ -61,11 +61,11 @@ class TreeQuery(Spanned):
 
 
 def _known_states(text: str) -> str:
-    known = {each.value for each in HostState}
+    known = {state.value for state in HostState}
     for name in text.split(",") if text else ():
         if name not in known:
             raise ValueError(
-                f"must be some of {', '.join(each.value for each in HostState)}"
+                f"must be some of {', '.join(state.value for state in HostState)}"
             )
     return text
 
@@ -85,11 +85,11 @@ class RowQuery(Spanned):
     after: Name = Field(default="", description="`next` of the previous page.")
     limit: int = Field(default=limits.TIMELINE_ROWS, ge=1, le=limits.TIMELINE_ROWS_MAX)
 
-    def asked(self, now: Micros) -> Asked:
+    def selection(self, now: Micros) -> RowSelection:
         """Return the hosts of the page."""
         first, last = self.span(now)
         named = ("rack", "cluster", "pool", "zone")
-        return Asked(
+        return RowSelection(
             places=tuple(
                 place(kind, name) for kind in named if (name := getattr(self, kind))
             ),
@@ -131,12 +131,11 @@ async def campaign_tree(
             reader, campaign, cluster=query.cluster, first=first, last=last, now=now
         )
 
-    shared = cast("SharedReads", request.app.state.shared_reads)
     # The caller's rights are checked for each request, and the same for all operators.
     # The shared answer does not depend on the token of the first caller.
     campaign = await gateway.read(lambda reader: campaigns.find(reader, name))
     key = ("tree", campaign.campaign_id, query)
-    return answer(await shared.get(key, lambda: service.read(read)))
+    return await shared_answer(request, key, lambda: service.read(read))
 
 
 @router.get(
@@ -144,7 +143,12 @@ async def campaign_tree(
     responses=documented(timeline_shapes.CampaignOutlookShape, 400, 404),
 )
 async def campaign_outlook(
-    name: str, query: Annotated[Spanned, Query()], gateway: Desk, actor: Actor
+    name: str,
+    query: Annotated[Spanned, Query()],
+    gateway: Desk,
+    service: Service,
+    actor: Actor,
+    request: Request,
 ) -> Response:
     """Return when a campaign is expected to end, its budgets, windows and verbs."""
     now = gateway.now()
@@ -156,7 +160,15 @@ async def campaign_outlook(
         expected = expected_of(known, campaigns.find(known, name), now=now)
         return outlook(expected, asker, first=first, last=last)
 
-    return answer(await gateway.read(read))
+    campaign = await gateway.read(lambda reader: campaigns.find(reader, name))
+    # The answer depends on the caller only where another person must approve.
+    key = (
+        "outlook",
+        campaign.campaign_id,
+        query,
+        actor if asker.second_person else None,
+    )
+    return await shared_answer(request, key, lambda: service.read(read))
 
 
 @router.get(
@@ -164,7 +176,11 @@ async def campaign_outlook(
     responses=documented(timeline_shapes.CampaignRowPage, 400, 404),
 )
 async def campaign_hosts(
-    name: str, query: Annotated[RowQuery, Query()], gateway: Desk
+    name: str,
+    query: Annotated[RowQuery, Query()],
+    gateway: Desk,
+    service: Service,
+    request: Request,
 ) -> Response:
     """List the hosts of a campaign by name, with what each did, does and waits for.
 
@@ -172,14 +188,18 @@ async def campaign_hosts(
     hosts, even none, and still have a next page.
     """
     now = gateway.now()
-    asked = query.asked(now)
+    selection = query.selection(now)
 
     def read(reader: Reader) -> dict[str, Any]:
         known = tenant_reader.remembered(reader)
         campaign = campaigns.find(known, name)
-        return campaign_rows.campaign_rows(expected_of(known, campaign, now=now), asked)
+        return campaign_rows.campaign_rows(
+            expected_of(known, campaign, now=now), selection
+        )
 
-    return answer(await gateway.read(read))
+    campaign = await gateway.read(lambda reader: campaigns.find(reader, name))
+    key = ("hosts", campaign.campaign_id, query)
+    return await shared_answer(request, key, lambda: service.read(read))
 
 
 @router.get(

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from forewarn.admin import bodies, campaign_shapes, limits, simulation_shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.dry_run_shapes import DRY_RUN
 from forewarn.admin.lists import Ordered, Paged
 from forewarn.admin.orders import Giving, Key, said_in
 from forewarn.admin.shapes import shape
@@ -18,6 +19,7 @@ from forewarn.control.requests import campaigns
 from forewarn.protocol.errors import NotFoundError
 from forewarn.reporting import campaign_pages, campaign_reports
 from forewarn.reporting.campaign_racks import campaign_racks as racks_of_campaign
+from forewarn.reporting.campaign_skips import campaign_skips
 from forewarn.reporting.campaign_sums import sums_and_figures
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.store.port import Reader
@@ -91,32 +93,38 @@ async def campaign_progress(
 
     There is progress while the request is under way.
     """
-    found = await gateway.campaign_progress(key)
-    if found is None:
+    progress = await gateway.campaign_progress(key)
+    if progress is None:
         raise NotFoundError(
             "no campaign is planned or simulated with this key",
             hint="Send the Idempotency-Key of a request that has no answer yet.",
         )
-    return answer({"part": found.part.value, "done": found.done, "of": found.of})
+    return answer(
+        {"part": progress.part.value, "done": progress.done, "of": progress.of}
+    )
 
 
 @router.post(
     "/campaigns",
-    responses=documented(campaign_shapes.CampaignShape, 400, 409, 422, status=201),
+    responses={
+        **DRY_RUN,
+        **documented(campaign_shapes.CampaignShape, 400, 409, 422, status=201),
+    },
     status_code=201,
 )
 async def campaign_start(body: bodies.CampaignStart, giver: Giving) -> Response:
     """Start a campaign, if its plan still has the given digest.
 
     The digest changes with the file and with the fleet, so that nothing is started that
-    its operator has not seen.
+    its operator has not seen. With `dry_run`, the file is planned again and the start is
+    decided, and then everything is rolled back.
     """
     text = CampaignText(name=body.name, text=body.text)
     started = giver.taken(
         await giver.gateway.start_campaign(
             text,
             digest=body.digest,
-            who=giver.who(body.reason),
+            who=giver.who(body.reason, is_dry_run=body.dry_run),
             once=giver.once(said_in(body)),
         )
     )
@@ -141,7 +149,7 @@ async def campaign_list(
     def page(reader: Reader) -> dict[str, object]:
         # One more than the page has, to know whether there is another page.
         most = query.limit + 1
-        found = (
+        campaigns = (
             campaign_pages.newest_of(
                 reader, before=query.after, limit=most, with_ended=query.ended
             )
@@ -150,11 +158,13 @@ async def campaign_list(
                 reader, after=query.after, limit=most, with_ended=query.ended
             )
         )
-        shown = found[: query.limit]
+        shown = campaigns[: query.limit]
         return {
             "total": campaign_pages.total_of(reader, with_ended=query.ended),
-            "campaigns": [campaign_report(reader, each, now=now) for each in shown],
-            "next": shown[-1].campaign_id if len(found) == most else None,
+            "campaigns": [
+                campaign_report(reader, campaign, now=now) for campaign in shown
+            ],
+            "next": shown[-1].campaign_id if len(campaigns) == most else None,
         }
 
     return answer(await gateway.read(page))
@@ -179,6 +189,20 @@ async def campaign_show(name: str, gateway: Desk) -> Response:
 
 
 @router.get(
+    "/campaigns/{name}/file",
+    responses=documented(campaign_shapes.CampaignFileShape, 404),
+)
+async def campaign_file(name: str, gateway: Desk) -> Response:
+    """Return the file that a campaign was started with, such as to plan it again."""
+
+    def file(reader: Reader) -> dict[str, object]:
+        campaign = campaigns.find(reader, name)
+        return {"campaign": campaign.campaign_id, "text": campaign.text}
+
+    return answer(await gateway.read(file))
+
+
+@router.get(
     "/campaigns/{name}/sums",
     responses=documented(campaign_shapes.CampaignSums, 404),
 )
@@ -191,6 +215,7 @@ async def campaign_sums(name: str, gateway: Desk) -> Response:
         return {
             "campaign": campaign.campaign_id,
             **sums_and_figures(reader, campaign, now=now),
+            **campaign_skips(reader, campaign),
         }
 
     return answer(await gateway.read(sums))
@@ -210,6 +235,23 @@ async def campaign_racks(name: str, gateway: Desk) -> Response:
 
 
 @router.get(
+    "/campaigns/{name}/skipped",
+    responses=documented(campaign_shapes.CampaignSkips, 404),
+)
+async def campaign_skipped(name: str, gateway: Desk) -> Response:
+    """Return the hosts that a campaign leaves out, with the reason of each."""
+
+    def skipped(reader: Reader) -> dict[str, object]:
+        campaign = campaigns.find(reader, name)
+        return {
+            "campaign": campaign.campaign_id,
+            **campaign_skips(reader, campaign),
+        }
+
+    return answer(await gateway.read(skipped))
+
+
+@router.get(
     "/campaigns/{name}/report",
     responses=documented(campaign_shapes.CampaignReport, 400, 404),
 )
@@ -225,9 +267,9 @@ async def campaign_attempts(
 
     def page(reader: Reader) -> dict[str, object]:
         campaign = campaigns.find(reader, name)
-        found = campaign_reports.attempts(
+        attempts = campaign_reports.attempts(
             reader, campaign, after=query.after, limit=query.limit, now=now
         )
-        return {"campaign": campaign.campaign_id, **found}
+        return {"campaign": campaign.campaign_id, **attempts}
 
     return answer(await gateway.read(page))

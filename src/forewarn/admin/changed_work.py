@@ -25,12 +25,14 @@ class ChangedWork:
     def of(self, reader: Reader, ids: Iterable[str]) -> list[Operation]:
         """Return the operations that the viewers get, out of these real IDs."""
         names = tenant_reader.operations_among(reader, ids)
-        found = (reader.get(Operation, each) for each in names)
+        operations = (reader.get(Operation, name) for name in names)
         return [
-            each
-            for each in found
-            if each is not None
-            and (not isinstance(reader, TenantReader) or self._is_news(reader, each))
+            operation
+            for operation in operations
+            if operation is not None
+            and (
+                not isinstance(reader, TenantReader) or self._is_news(reader, operation)
+            )
         ]
 
     def _is_news(self, reader: TenantReader, operation: Operation) -> bool:

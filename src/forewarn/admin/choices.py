@@ -35,14 +35,14 @@ async def list_choices(
     now = gateway.now()
 
     def ask(reader: Reader) -> dict[str, Any]:
-        found = (
+        choices = (
             each
             for each in every(reader, kinds.ALL_CHOICES)
             if each.choice_id > query.after and query.tenant in {"", each.tenant}
         )
         page: list[dict[str, Any]] = []
         last = ""
-        for choice in in_force(reader, found):
+        for choice in in_force(reader, choices):
             report = choice_report(choice, now=now)
             # A page ends between two targets: a key has an ID that tenants must not see.
             if len(page) >= query.limit and report["choice"] != last:

@@ -11,7 +11,7 @@ from forewarn.reporting.replicas import report
 
 _ROLES = (
     "`leads`, `follows`, `unsure` (it holds the lease and cannot renew it), `refuses` (the "
-    "database has lost transactions that it has seen, so it never leads), `stopped`, or "
+    "database has lost transactions that it has seen, so it neither leads nor answers VMs), `stopped`, or "
     "`unknown`."
 )
 

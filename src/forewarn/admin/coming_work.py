@@ -30,15 +30,15 @@ class ComingWork:
 
         The comparison that runs can have passed its place.
         """
-        for each in page:
-            self._known[each.key] = self._found[each.key] = each.about
+        for change in page:
+            self._known[change.key] = self._found[change.key] = change.about
 
     def take(
         self, page: Sequence[Change], after: str, *, now: Micros
     ) -> Iterator[Change]:
         """Yield the changes that a page shows; `after` is the place of the next page."""
         yield from page
-        self._found.update((each.key, each.about) for each in page)
+        self._found.update((change.key, change.about) for change in page)
         self.after = after
         if after:
             return

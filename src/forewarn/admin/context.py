@@ -37,9 +37,9 @@ async def admit(request: Request) -> None:
     with all roles.
     """
     path = str(getattr(request.scope.get("route"), "path", ""))
-    asked = f"{request.method} {path}"
-    check(caller_of(request), DEMANDS.get(asked, Demand.OPERATOR_ADMINISTERS))
-    check_program(request.scope, asked)
+    route = f"{request.method} {path}"
+    check(caller_of(request), DEMANDS.get(route, Demand.OPERATOR_ADMINISTERS))
+    check_program(request.scope, route)
 
 
 async def admit_operators(request: Request) -> None:

@@ -32,10 +32,10 @@ def session_text(scope: Scope, headers: Headers) -> str:
     If there are several cookies of one name, another program has set one of them, and
     none counts.
     """
-    found = _values(headers, NAME)
-    if not found and _is_plain_loopback(scope, headers):
-        found = _values(headers, LOOPBACK_NAME)
-    text = found[0] if len(found) == 1 else ""
+    values = _values(headers, NAME)
+    if not values and _is_plain_loopback(scope, headers):
+        values = _values(headers, LOOPBACK_NAME)
+    text = values[0] if len(values) == 1 else ""
     return text if len(text) <= TEXT_CHARACTERS_MAX else ""
 
 
@@ -76,10 +76,10 @@ def cookies_of(
             "ssh -L 8200:127.0.0.1:8200 HOST, and open http://127.0.0.1:8200/console/.",
         )
     age = f"Max-Age={left // SECOND}"
-    made = [f"{NAME}={text}; {age}; {_COMMON}; Secure"]
+    cookies = [f"{NAME}={text}; {age}; {_COMMON}; Secure"]
     if is_http:
-        made.append(f"{LOOPBACK_NAME}={text}; {age}; {_COMMON}")
-    return made
+        cookies.append(f"{LOOPBACK_NAME}={text}; {age}; {_COMMON}")
+    return cookies
 
 
 def removed() -> Sequence[str]:

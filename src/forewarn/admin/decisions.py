@@ -143,11 +143,11 @@ def caller_of_message(message: object) -> Caller:
     """Return the caller in a message; raises BadRequestError."""
     known = {each.name for each in fields(Caller)}
     members = _object(message, known)
-    said = members["roles"]
-    if not isinstance(said, list):
+    role_names = members["roles"]
+    if not isinstance(role_names, list):
         raise BadRequestError("roles has the wrong type")
     try:
-        roles = tuple(map(Role, cast("list[object]", said)))
+        roles = tuple(map(Role, cast("list[object]", role_names)))
     except ValueError as error:
         raise BadRequestError(f"roles: {error}") from error
     rest = {name: value for name, value in members.items() if name != "roles"}
@@ -189,22 +189,22 @@ class Rule:
 def _ordered(work: Work, order: Decision) -> Any:
     """Decide a verb of the table; refused targets are left out."""
     entry = VERBS[order.name]
-    given = bodies.given_of(entry, order.body, now=work.now)
+    arguments = bodies.given_of(entry, order.body, now=work.now)
     if entry.targets.is_list:
         # Refuse too many names before any is looked up.
-        verbs.check_count(given.targets, entry.targets.kind)
+        verbs.check_count(arguments.targets, entry.targets.kind)
     if isinstance(order.body, bodies.Steering) and order.body.revision:
-        check_revision(work.tx, given.targets[0], order.body.revision)
+        check_revision(work.tx, arguments.targets[0], order.body.revision)
     work.parts = Parts(is_whole=not entry.is_in_parts)
     if order.caller.tenant:
-        given = tenancy.admitted(work, order.caller.tenant, entry, given)
+        arguments = tenancy.admitted(work, order.caller.tenant, entry, arguments)
     elif entry.targets.kind is Kind.WORK:
-        names = (tenant_reader.real_id(work.tx, each) for each in given.targets)
-        given = replace(given, targets=tuple(names))
-    made = verbs.DECISIONS[entry.name](work, given)
+        names = (tenant_reader.real_id(work.tx, target) for target in arguments.targets)
+        arguments = replace(arguments, targets=tuple(names))
+    effect = verbs.DECISIONS[entry.name](work, arguments)
     # A wrong decision must end before its commit: the answer is made after it.
-    assert isinstance(made, entry.answer.kind), (entry.name, made)
-    return {"made": made, "refused": refused_report(work.parts.refused)}
+    assert isinstance(effect, entry.answer.kind), (entry.name, effect)
+    return {"made": effect, "refused": refused_report(work.parts.refused)}
 
 
 def _more_of_verb(entry: Entry) -> Callable[[BaseModel], Iterable[Demand]]:
@@ -259,11 +259,13 @@ def _brake(work: Work, order: Decision) -> bool:
 
 def _relay_approve(work: Work, order: Decision) -> list[str | None]:
     body = cast("relay_bodies.RelayApprovals", order.body)
-    asked = [
-        Approval(vm=each.vm, event_ids=tuple(id_.upper() for id_ in each.event_ids))
-        for each in body.approvals
+    approvals = [
+        Approval(
+            vm=approval.vm, event_ids=tuple(id_.upper() for id_ in approval.event_ids)
+        )
+        for approval in body.approvals
     ]
-    return list(relays.approve(work, order.caller.host, asked))
+    return list(relays.approve(work, order.caller.host, approvals))
 
 
 def _relay_enable(work: Work, order: Decision) -> list[str]:

@@ -11,10 +11,14 @@ EffectShape = shape(
     "EffectShape",
     "How much a request would concern; a tenant gets only its own `vms` and `events`.",
     operations=int,
-    hosts=int,
+    hosts=(int, "Hosts that the work is on; the work on a VM is on none."),
     vms=int,
     tenants=int,
     events=int,
+)
+
+DestinationShape = shape(
+    "DestinationShape", "Where a VM would go.", vm=str, to_host=str
 )
 
 DryRunShape = shape(
@@ -24,7 +28,11 @@ DryRunShape = shape(
     targets=(int, "Targets that were not refused."),
     effect=(
         dict[str, EffectShape],
-        "By kind, such as announced or cancelled; goes_on is left alone.",
+        "By kind, such as announced or cancelled; continues is left alone.",
+    ),
+    moves=(
+        list_of(DestinationShape),
+        "Where VMs would go at once, the first 50; empty for tenants.",
     ),
     waiting_hosts=(
         int | None,

@@ -19,19 +19,19 @@ _Groups: TypeAlias = dict[str, Group]
 
 
 def _stopped(before: Beforehand) -> _Groups:
-    return {"cancelled": before.announced, "goes_on": before.in_work}
+    return {"cancelled": before.announced, "continues": before.in_work}
 
 
 def _left_alone(before: Beforehand) -> _Groups:
     both = Group()
-    for each in (before.announced, before.in_work):
-        both.operations |= each.operations
-        both.hosts |= each.hosts
-        both.vms |= each.vms
-        both.tenants |= each.tenants
-        both.events |= each.events
-        both.is_cut |= each.is_cut
-    return {"goes_on": both}
+    for group in (before.announced, before.in_work):
+        both.operations |= group.operations
+        both.hosts |= group.hosts
+        both.vms |= group.vms
+        both.tenants |= group.tenants
+        both.events |= group.events
+        both.is_cut |= group.is_cut
+    return {"continues": both}
 
 
 _OF_CAMPAIGN: Mapping[str, Callable[[Beforehand], _Groups]] = {
@@ -57,27 +57,43 @@ def decide_dry(
     value = decide()
     entry = VERBS.get(name)
     creates = entry is not None and entry.answer is Answer.REQUEST
-    groups = dry_run.of_changes(work, work.finish().changed, creates=creates)
+    changed = work.finish().changed
+    groups = dry_run.of_changes(
+        work,
+        changed,
+        creates=creates,
+        # A start at once would show a tenant that all others have approved.
+        tells_starts=not tenant,
+    )
     if before is not None:
         groups = (
             _of_brake(body, before) if name == "brake" else _OF_CAMPAIGN[name](before)
         )
     answered = cast("Json", value) if isinstance(value, dict) else {}
     is_about_hosts = before is not None and name != "brake"
-    return DryRunError(
-        {
-            "dry_run": True,
-            "targets": _targets(name, body, answered),
-            "effect": {
-                kind: group.report_for(work.tx, tenant) if tenant else group.report()
-                for kind, group in sorted(groups.items())
-                if group.operations and not (tenant and kind not in _FOR_TENANTS)
-            },
-            "waiting_hosts": before.waiting if before and is_about_hosts else None,
-            "at_least": not tenant and any(each.is_cut for each in groups.values()),
-            "refused": answered.get("refused", []),
-        }
+    report = dry_run.report(
+        work,
+        groups,
+        targets=_targets(name, body, answered),
+        changed=() if tenant else changed,
+        waiting=before.waiting if before and is_about_hosts else None,
+        refused=answered.get("refused", []),
     )
+    if tenant:
+        report |= {
+            "effect": _effect_for_tenant(work, groups, tenant),
+            "at_least": False,
+        }
+    return DryRunError(report)
+
+
+def _effect_for_tenant(work: Work, groups: _Groups, tenant: str) -> Json:
+    """Return the part of an effect that a tenant may know."""
+    return {
+        kind: group.report_for(work.tx, tenant)
+        for kind, group in sorted(groups.items())
+        if group.operations and kind in _FOR_TENANTS
+    }
 
 
 _FOR_TENANTS = frozenset({"announced", "approved", "cancelled"})
@@ -99,7 +115,7 @@ def _of_brake(body: BaseModel, before: Beforehand) -> _Groups:
         return {"freed": before.announced}
     if body.withdraw:
         return _stopped(before)
-    return {"held": before.announced, "goes_on": before.in_work}
+    return {"held": before.announced, "continues": before.in_work}
 
 
 def _targets(name: str, body: BaseModel, answered: Json) -> int:

@@ -27,6 +27,7 @@ from forewarn.admin.errors import (
     refused_report,
 )
 from forewarn.admin.throttle import RefusalLog
+from forewarn.campaigns.plan_drift import DriftedError, PlanDrift
 from forewarn.campaigns.text import CampaignFileError
 from forewarn.control.requests.dry_run import ChangedError, DryRunError
 from forewarn.control.requests.idempotency import KeyReusedError
@@ -57,9 +58,9 @@ def problem(
     problems: Sequence[dict[str, Any]] | None = None,
     refused: Sequence[dict[str, Any]] | None = None,
     leader: str = "",
-    changed: dict[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> JSONResponse:
-    """Return the response for an error."""
+    """Return the response for an error; `more` has further members of its body."""
     body: dict[str, Any] = {"error": error, "hint": hint, "kind": kind.word}
     if problems is not None:
         body["problems"] = list(problems)
@@ -67,8 +68,7 @@ def problem(
         body["refused"] = list(refused)
     if leader:
         body["leader"] = leader
-    if changed is not None:
-        body["changed"] = changed
+    body.update(more or {})
     headers: dict[str, str] = {}
     if kind.status == Kind.UNAVAILABLE.status:
         headers["Retry-After"] = str(limits.RETRY_SECONDS)
@@ -97,11 +97,37 @@ def of_error(error: ForewarnError) -> JSONResponse:
         operators.refusal(error),
         hint=error.hint,
         refused=refused_report(refused),
-        changed=_changed(error) if isinstance(error, ChangedError) else None,
+        more=_more_of(error),
     )
     if isinstance(error, TooManyError):
         answer.headers["Retry-After"] = str(error.retry_seconds)
     return answer
+
+
+def _more_of(error: ForewarnError) -> dict[str, Any]:
+    """Return the members that only the responses of a kind of error have."""
+    match error:
+        case ChangedError():
+            return {"changed": _changed(error)}
+        case DriftedError():
+            return {"drift": _drift(error.drift)}
+        case _:
+            return {}
+
+
+def _drift(drift: PlanDrift) -> dict[str, Any]:
+    """Return what has changed since a plan that cannot be started any more."""
+    return {
+        "gone": list(drift.gone),
+        "gone_count": drift.gone_count,
+        "new": list(drift.new),
+        "new_count": drift.new_count,
+        "moved_count": drift.moved_count,
+        "vms_before": drift.vms_before,
+        "vms_after": drift.vms_after,
+        "other_file": drift.has_other_file,
+        "other_limits": drift.has_other_limits,
+    }
 
 
 def _changed(error: ChangedError) -> dict[str, Any]:

@@ -88,12 +88,12 @@ class FlatObject:
 
     def _mark(self, *wanted: str) -> str:
         """Take one of these characters; raises FlatError for another character."""
-        found = self._rest[0]
-        if found not in wanted:
+        mark = self._rest[0]
+        if mark not in wanted:
             names = " or ".join(repr(each) for each in wanted)
-            raise self._error(f"expected {names}, not {found!r}")
+            raise self._error(f"expected {names}, not {mark!r}")
         self._skip(1)
-        return found
+        return mark
 
     def _error(self, text: str) -> FlatError:
         return FlatError(f"{text} (character {self._seen})")

@@ -219,11 +219,13 @@ async def fleet_apply(body: bodies.FleetText, giver: Giving) -> Response:
     text = _text_of(body)
     # Hashing a large file takes a while, and releases the GIL.
     digest = await asyncio.to_thread(text.digest)
-    said = json.dumps(
+    request_text = json.dumps(
         [text.name, body.reason, text.may_be_empty, str(text.removals_max), digest]
     )
     try:
-        plan = await giver.gateway.merge_fleet(text, who=who, once=giver.once(said))
+        plan = await giver.gateway.merge_fleet(
+            text, who=who, once=giver.once(request_text)
+        )
     except RepeatedError as repeated:
         report = giver.taken(repeated.result)
         return giver.answer({"applied": True, **report, "changes": []})
@@ -250,8 +252,8 @@ def _plan_report(plan: MergePlan, *, applied: bool) -> dict[str, Any]:
                 "action": change.action.value,
                 "name": change.name,
                 "fields": [
-                    {"name": each.name, "before": each.before, "after": each.after}
-                    for each in change.fields
+                    {"name": field.name, "before": field.before, "after": field.after}
+                    for field in change.fields
                 ],
             }
             for change in plan.changes

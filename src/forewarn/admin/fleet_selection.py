@@ -46,10 +46,10 @@ class FleetSelection:
                 after=after,
                 limit=limit,
             )
-        found = [
+        rows = [
             each for each in few if each.key > after and self.matches(section, each)
         ]
-        return found[:limit], found[limit - 1].key if len(found) > limit else ""
+        return rows[:limit], rows[limit - 1].key if len(rows) > limit else ""
 
     def matches(self, section: str, one: Any) -> bool:
         """Return whether an object of a section is selected."""
@@ -100,9 +100,9 @@ class FleetSelection:
             return None
         pages = (
             self._reader.select(
-                kinds.HOSTS_AT_PLACE, each, limit=limits.PLACE_HOSTS_MAX + 1
+                kinds.HOSTS_AT_PLACE, place, limit=limits.PLACE_HOSTS_MAX + 1
             )
-            for each in self._wanted.places
+            for place in self._wanted.places
         )
         few = min(pages, key=len)
         return few if len(few) <= limits.PLACE_HOSTS_MAX else None

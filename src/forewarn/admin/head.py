@@ -32,6 +32,10 @@ from forewarn.protocol.errors import ForewarnError
 PATIENCE = "forewarn.patience"
 """Key of the function in a request's scope that extends the time for its body."""
 
+OF_RELAY = "forewarn.of_relay"
+"""Key of the function in a request's scope that gives its connection a place of the relay
+of a host."""
+
 _VALUE_MARKS = (b",", b"[", b"{")
 """At least one of these bytes precedes each value of a JSON document."""
 
@@ -101,7 +105,7 @@ class Head:
         demand counts like a refused one, whatever the router finds.
         """
         if caller.host:
-            self._admit_relay(caller, demand)
+            self._admit_relay(scope, caller, demand)
             return
         check_program(scope, f"{scope['method']} {scope['path']}")
         if not caller.tenant:
@@ -113,14 +117,16 @@ class Head:
             pace = self._paces.writes if writes else self._paces.reads
             pace.take(caller.tenant)
 
-    def _admit_relay(self, caller: Caller, demand: Demand | None) -> None:
+    def _admit_relay(self, scope: Scope, caller: Caller, demand: Demand | None) -> None:
         """Raise ForbiddenError or TooManyError for the request of a relay.
 
         The rate limit is that of its host, so that a stolen token is a matter of one
-        host.
+        host. Its connection no longer takes a place of operators and tenants.
         """
         if self._allowed(caller, demand) is not None:
             self._paces.relays.take(caller.host)
+            if (be_of_relay := scope.get(OF_RELAY)) is not None:
+                be_of_relay(caller.host)
 
     def _allowed(self, caller: Caller, demand: Demand | None) -> Demand | None:
         """Return the demand of a route that the caller may use; None: it has none.

@@ -106,15 +106,15 @@ async def availability(
         if query.host:
             need(reader, Host, query.host)
         check_places(reader, query)
-        asked = uptime.Asked(
+        selection = uptime.SpanSelection(
             period=period,
             vm=query.vm,
             scope=query.scope,
             tenant=query.tenant,
             is_placed=_placed(reader, query),
         )
-        page = uptime.page(reader, asked, after=query.after, limit=query.limit)
-        scopes = (each["scope"] for each in page["vms"])
+        page = uptime.page(reader, selection, after=query.after, limit=query.limit)
+        scopes = (vm["scope"] for vm in page["vms"])
         return {**page, "holds": coming_holds(reader, scopes, now=now)}
 
     return answer(await gateway.read(ask))
@@ -188,21 +188,21 @@ class HistoryQuery(Selectors, Ordered):
     def subjects(self, reader: Reader) -> list[tuple[str, str]]:
         """Return the kinds and names that entries must be about."""
         whole = tenant_reader.real_id(reader, self.operation)
-        found = {
+        subjects = {
             "vm": self.vm,
             "event": self.event.upper(),
             "host": self.host,
             "scope": self.scope,
             "tenant": self.tenant,
         }
-        found[_kind_of_work(whole)] = whole
-        return [(kind, name) for kind, name in found.items() if name]
+        subjects[_kind_of_work(whole)] = whole
+        return [(kind, name) for kind, name in subjects.items() if name]
 
     def matches(self, entry: AuditEntry, subjects: list[str], lookups: Lookups) -> bool:
         """Return whether an entry matches."""
         wanted = Wanted(places=self.places, tag=self.tag)
         return (
-            all(each in entry.subjects for each in subjects)
+            all(subject in entry.subjects for subject in subjects)
             and self.actor in {"", entry.actor.text}
             and entry.kind.value.startswith(self.what)
             and wanted.matches(lookups.about_entry(entry, wanted))
@@ -262,7 +262,7 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
             check_places(reader, query)
         return {
             "entries": [
-                _report(each, lookups, is_brief=query.brief) for each in entries
+                _report(entry, lookups, is_brief=query.brief) for entry in entries
             ],
             "searched_to": format_instant(last) if following else None,
             "next": following or None,

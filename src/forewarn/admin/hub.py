@@ -173,11 +173,8 @@ class Hub:
 
     def check(self, right: Credential) -> None:
         """Raise the error that ends the stream of a viewer, if there is one."""
-        if (
-            self._task is not None
-            and self._task.done()
-            and (error := self._task.exception())
-        ):
+        task = self._task
+        if task is not None and task.done() and (error := task.exception()):
             raise error
         if right in self._bad:
             raise session_over() if right.session else unauthorized()
@@ -203,8 +200,8 @@ class Hub:
         if number < self._floor:
             return None
         newest = reversed(self._entries.values())
-        found = list(takewhile(lambda entry: entry.number > number, newest))
-        return found[: -limits.PAGE_OBJECTS - 1 : -1]
+        later = list(takewhile(lambda entry: entry.number > number, newest))
+        return later[: -limits.PAGE_OBJECTS - 1 : -1]
 
     async def wait(self, *, seconds: float) -> None:
         """Wait for a change, but not longer than `seconds`."""
@@ -227,7 +224,7 @@ class Hub:
                 self._after = await self._gateway.read(self._latest_entry)
             for topic in new:
                 self._followed.setdefault(topic, self.last)
-            await self._look(())
+            await self._read_changes(())
 
     async def present(self, topic: str, wanted: Wanted, after: str) -> "Present":
         """Return a page of the current objects of a topic.
@@ -283,7 +280,9 @@ class Hub:
                         self._lose()
                 async with self._turn:
                     for start in range(0, max(len(ids), 1), limits.PAGE_OBJECTS):
-                        await self._look(ids[start : start + limits.PAGE_OBJECTS])
+                        await self._read_changes(
+                            ids[start : start + limits.PAGE_OBJECTS]
+                        )
                     await self._look_at_reasons()
                     await self._look_at_coming_work()
         except (StopAsyncIteration, asyncio.CancelledError):
@@ -294,7 +293,7 @@ class Hub:
             with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
                 await coming
 
-    async def _look(self, ids: Sequence[str]) -> None:
+    async def _read_changes(self, ids: Sequence[str]) -> None:
         """Read what has changed, and pass it on."""
         around = None
         if (
@@ -424,10 +423,10 @@ class Hub:
         return "" if keys is None else keys[1]
 
     def _new_entries(self, reader: Reader) -> list[AuditEntry]:
-        found = reader.select(kinds.ALL_AUDIT, after=self._after, limit=PAGE_ROWS)
-        if found:
-            self._after = found[-1].key
-        return found
+        entries = reader.select(kinds.ALL_AUDIT, after=self._after, limit=PAGE_ROWS)
+        if entries:
+            self._after = entries[-1].key
+        return entries
 
     async def _read_looks(self, new: Sequence[str]) -> None:
         """Store the current text of the objects of these topics.

@@ -152,7 +152,7 @@ class Identity:
                 raise unauthorized()
             digest = token.digest
             ends_at = min(ends_at, token.expires_at or ends_at)
-        made = Pass(
+        new = Pass(
             kind=kind,
             pass_id=pass_id,
             token_id=caller.token_id,
@@ -160,7 +160,7 @@ class Identity:
             proof=sessions.proof_of(key, digest) if digest else "",
             ends_at=ends_at,
         )
-        return made, sessions.text_of(key, made)
+        return new, sessions.text_of(key, new)
 
     async def of_pass(
         self,
@@ -177,19 +177,19 @@ class Identity:
         has ended. Raises UnauthorizedError for a pass that is over, TooManyError for
         one of a source that sent too many, and StoreError.
         """
-        given = sessions.pass_in(await self._key_of(gateway), text, kind)
-        if given is None:
+        holder_pass = sessions.pass_in(await self._key_of(gateway), text, kind)
+        if holder_pass is None:
             return None
         caller: Caller | None = None
-        if even_forgotten or not self.is_forgotten(given.pass_id):
+        if even_forgotten or not self.is_forgotten(holder_pass.pass_id):
             caller = await self._in_turn(
-                text, source, lambda: self._holder_of(gateway, given)
+                text, source, lambda: self._holder_of(gateway, holder_pass)
             )
         if caller is None:
             self.throttle.failed(source, text)
             raise session_over()
         self.throttle.succeeded(text)
-        return PassHolder(caller=caller, ends=given)
+        return PassHolder(caller=caller, ends=holder_pass)
 
     def forget(self, ended: Pass) -> None:
         """Refuse a session from now on, though its end is not stored."""

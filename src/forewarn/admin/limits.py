@@ -16,7 +16,7 @@ FLEET_BODY_SECONDS = 300.0
 """Maximum seconds to receive a large fleet file: 64 MiB at 2 Mbit/s."""
 
 FLEET_BYTES_MAX = 64 << 20
-"""Maximum bytes of a fleet file: some 200,000 VMs."""
+"""Maximum bytes of a fleet file in a request: some 500,000 VMs."""
 
 FLEET_TURN_SECONDS = 30.0
 """Maximum seconds for which a large fleet file waits until the previous file is
@@ -93,11 +93,11 @@ RELAY_LINGER_SECONDS = 300.0
 """Seconds for which the service knows what a relay that has left has missed."""
 
 RELAY_SILENT_SECONDS = 5.0
-"""Seconds after which routine work waits for a relay that is away: longer than a relay
+"""Seconds after which planned work waits for a relay that is away: longer than a relay
 usually needs to connect again, and much shorter than a notice."""
 
 RELAY_UNCONFIRMED_SECONDS = 30.0
-"""Seconds after which routine work waits for a relay that has not confirmed a change. It
+"""Seconds after which planned work waits for a relay that has not confirmed a change. It
 confirms within ten seconds, so that the relays of all hosts do not confirm at once."""
 
 RELAY_UNHEARD_SECONDS = 75.0

@@ -76,13 +76,13 @@ def _family(reading: Reading) -> Metric:
     meter = reading.meter
     name = meter.name.removesuffix("_total") if meter.kind == "counter" else meter.name
     family = Metric(name, meter.text, meter.kind)
-    found = dict(_by_key(reading.values))
-    for key in dict.fromkeys([*meter.keys(), *found]):
+    values = dict(_by_key(reading.values))
+    for key in dict.fromkeys([*meter.keys(), *values]):
         labels = dict(zip(meter.labels, key, strict=True))
         if meter.kind == "histogram":
-            _add_histogram(family, labels, meter, found.get(key))
+            _add_histogram(family, labels, meter, values.get(key))
         else:
-            value = found.get(key, 0)
+            value = values.get(key, 0)
             assert not isinstance(value, Histogram), meter
             family.add_sample(meter.name, labels, value)
     return family

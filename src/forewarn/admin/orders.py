@@ -101,9 +101,9 @@ class Giver:
         self.is_repeated = False
         """Whether an earlier request with this key was executed."""
 
-    def who(self, reason: str) -> Who:
+    def who(self, reason: str, *, is_dry_run: bool = False) -> Who:
         """Return the actor and the reason of the request."""
-        return Who(actor=self.caller.actor, reason=reason)
+        return Who(actor=self.caller.actor, reason=reason, is_dry_run=is_dry_run)
 
     def once(self, said: str) -> Once | None:
         """Return the key with the digest of the request; None without a key."""
@@ -136,10 +136,10 @@ class Giver:
 
     def answer(self, content: Any, *, status: int = 200) -> JSONResponse:
         """Return a JSON response, marked if the request was a repetition."""
-        made = answer(content, status=status)
+        response = answer(content, status=status)
         if self.is_repeated:
-            made.headers[REPEATED_HEADER] = "true"
-        return made
+            response.headers[REPEATED_HEADER] = "true"
+        return response
 
 
 async def giver_of(request: HttpRequest, key: Key = None) -> Giver:
@@ -252,7 +252,7 @@ ANSWERS: Mapping[Answer, Told] = {
 
 def route_of(entry: Entry) -> Callable[[Any, Giver], Awaitable[Response]]:
     """Return the handler of a verb's requests."""
-    told = ANSWERS[entry.answer]
+    answer_kind = ANSWERS[entry.answer]
     texts = ["reason", *(a.key for a in entry.arguments if a.form is Form.TEXT)]
 
     async def order(body: Any, giver: Giver) -> Response:
@@ -260,11 +260,11 @@ def route_of(entry: Entry) -> Callable[[Any, Giver], Awaitable[Response]]:
         result = await giver.give(entry.name, body)
         now = giver.gateway.now()
         report = await giver.gateway.read(
-            lambda reader: told.report(reader, result["made"], now)
+            lambda reader: answer_kind.report(reader, result["made"], now)
         )
         if entry.is_in_parts:
             report["refused"] = result["refused"]
-        return giver.answer(report, status=told.status)
+        return giver.answer(report, status=answer_kind.status)
 
     order.__annotations__ |= {"body": bodies.BODIES[entry.name], "giver": Giving}
     return order

@@ -1,6 +1,6 @@
 """The fleet at a glance, and objects by the beginning of their names; for operators."""
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,7 +11,7 @@ from forewarn.admin import limits
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, Service, v1_router
 from forewarn.admin.shapes import list_of, shape
-from forewarn.admin.shared_reads import SharedReads
+from forewarn.admin.shared_reads import shared_answer
 from forewarn.reporting.fleet_overview import fleet_overview
 from forewarn.reporting.searching import search as found_in
 from forewarn.store.port import Reader
@@ -62,6 +62,7 @@ FoundShape = shape(
     title=(str, "Its name for people."),
     state=str | None,
     tenant=str | None,
+    scope=(str | None, "Of a VM."),
     host=str | None,
     cluster=str | None,
     rack=str | None,
@@ -105,11 +106,10 @@ async def overview(gateway: Desk, service: Service, request: Request) -> Respons
     def read(reader: Reader) -> dict[str, Any]:
         return fleet_overview(reader, now=now)
 
-    shared = cast("SharedReads", request.app.state.shared_reads)
     # The caller's token is checked for each request. The shared answer does not depend on
     # it: the token may end, or the caller leave, while others wait.
     await gateway.read(lambda _reader: None)
-    return answer(await shared.get("overview", lambda: service.read(read)))
+    return await shared_answer(request, "overview", lambda: service.read(read))
 
 
 @router.get("/search", responses=documented(SearchShape, 400))

@@ -59,7 +59,7 @@ EnabledShape = shape(
 
 SeenShape = shape("RelaySeenShape", "Nothing: the times are stored.")
 
-ServedShape = shape("RelayServedShape", "Nothing: routine work waits no longer.")
+ServedShape = shape("RelayServedShape", "Nothing: planned work waits no longer.")
 
 
 class _Stream(StreamingResponse):
@@ -87,7 +87,7 @@ def router(hub: RelayHub) -> APIRouter:
         """Approve events for VMs of the relay's host."""
         hub.note_heard(giver.caller.host)
         refusals = await giver.give("relay-approve", body)
-        vms = {each.vm for each in body.approvals}
+        vms = {approval.vm for approval in body.approvals}
         position = await hub.catch_up(giver.caller.host, vms)
         return answer({"refusals": refusals, "position": position})
 

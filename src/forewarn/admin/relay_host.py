@@ -146,7 +146,7 @@ def await_confirmation(state: Host, number: int) -> None:
     state.unconfirmed.add(number, asyncio.get_running_loop().time())
 
 
-def tell(state: Host) -> None:
+def report_state(state: Host) -> None:
     """Let the streams of a host send a line."""
     state.changed.set()
     state.changed = asyncio.Event()

@@ -23,7 +23,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from forewarn.admin import limits
-from forewarn.admin.relay_host import Host, alive, await_confirmation, same, tell
+from forewarn.admin.relay_host import (
+    Host,
+    alive,
+    await_confirmation,
+    report_state,
+    same,
+)
 from forewarn.admin.relay_links import Contact, Links
 from forewarn.control import relays
 from forewarn.control.gateway import OperatorGateway
@@ -230,7 +236,8 @@ class RelayHub:
                 await_confirmation(state, self._number)
             else:
                 state.unconfirmed.confirm(number)
-            while self.is_good(state, token_id):
+            # The feed ends with the service, also for relays that come while it stops.
+            while self.is_good(state, token_id) and not self._is_over():
                 changed = state.changed
                 if number is not None and number < state.since:
                     number = None
@@ -254,8 +261,6 @@ class RelayHub:
                             # Nothing that concerns this host has changed up to now.
                             number, told = self._number, number
                             yield alive(told, self.position)
-                if self._is_over():
-                    return
         finally:
             self._leave(state)
 
@@ -275,7 +280,7 @@ class RelayHub:
         views = {state.view_of[vm] for vm in vms if vm in state.view_of}
         await self._take(News(views=frozenset(views)))
         # The relay waits for this position, even if nothing has changed.
-        tell(state)
+        report_state(state)
         return self.position
 
     async def _enter(self, host: str) -> Host:
@@ -429,13 +434,13 @@ class RelayHub:
             if has_changed:
                 await_confirmation(state, number)
             if has_changed or has_other_tokens:
-                tell(state)
+                report_state(state)
         for view, text in look.views.items():
             for host in self._hosts_of.get(view, ()):
                 state = self._hosts[host]
                 if text is not None and state.set("views", view, text, number):
                     await_confirmation(state, number)
-                    tell(state)
+                    report_state(state)
 
     def _index(self, host: str, old: Collection[str], new: Collection[str]) -> None:
         """Keep which hosts have a view, when the views of a host change."""

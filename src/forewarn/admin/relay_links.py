@@ -1,7 +1,7 @@
 """Whether relays have confirmed what their VMs must see.
 
 A relay confirms the position that it has applied. The service stores when a relay becomes
-silent and when it comes back, because routine work waits for silent relays. `Unconfirmed`
+silent and when it comes back, because planned work waits for silent relays. `Unconfirmed`
 and `silence_of` are pure; `Links` looks at all relays every second.
 """
 
@@ -68,14 +68,14 @@ def silence_of(contact: Contact) -> float | None:
     """Return for how many seconds a relay has been silent; 0: it is not.
 
     None: it has been silent too briefly to tell. A lost connection and a change on its way
-    are usual, and are over before routine work needs to wait.
+    are usual, and are over before planned work needs to wait.
     """
-    found = (
+    ages = (
         (contact.away, limits.RELAY_SILENT_SECONDS),
         (contact.unconfirmed, limits.RELAY_UNCONFIRMED_SECONDS),
         (contact.unheard, limits.RELAY_UNHEARD_SECONDS),
     )
-    late = [age for age, most in found if age is not None and age >= most]
+    late = [age for age, most in ages if age is not None and age >= most]
     if late:
         return max(late)
     is_well = contact.away is None and contact.unconfirmed is None
@@ -113,10 +113,10 @@ class Links:
                 logger.warning("the relays are not read yet: %s", error.message)
                 await asyncio.sleep(limits.RELAY_LOOK_SECONDS)
         while True:
-            await self.look(asyncio.get_running_loop().time() - began)
+            await self.report_changes(asyncio.get_running_loop().time() - began)
             await asyncio.sleep(limits.RELAY_LOOK_SECONDS)
 
-    async def look(self, running: float) -> None:
+    async def report_changes(self, running: float) -> None:
         """Report what has changed; the process has been running for some seconds."""
         now = self._gateway().now()
         news: dict[str, Micros] = {}
@@ -138,13 +138,13 @@ class Links:
         self._reported.pop(host, None)
 
     def _silences(self, running: float) -> dict[str, float | None]:
-        found = {
+        silences = {
             host: silence_of(contact) for host, contact in self._contacts().items()
         }
         if running >= limits.RELAY_RETURN_SECONDS:
-            missing = self._expected - found.keys() - self._reported.keys()
-            found |= dict.fromkeys(missing, running)
-        return found
+            missing = self._expected - silences.keys() - self._reported.keys()
+            silences |= dict.fromkeys(missing, running)
+        return silences
 
 
 def _hosts_with_relay(reader: Reader) -> frozenset[str]:

@@ -1,13 +1,15 @@
 """`/v1/relays`: the relays of all hosts, and whether they are connected. For operators."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.fleet_selection import FleetSelection
+from forewarn.admin.lists import Selectors, check_names
 from forewarn.admin.relay_hub import RelayHub, State
 from forewarn.admin.shapes import list_of, shape
 from forewarn.instants import instant_or_none
@@ -42,19 +44,28 @@ def router(hub: RelayHub) -> APIRouter:
     """Return the route of /v1/relays."""
     routes = v1_router(tags=["relays"])
 
-    @routes.get("/relays", responses=documented(RelayList))
-    async def relays(gateway: Desk) -> Response:
-        """List the relays of all hosts with their connections, in order of the hosts."""
+    @routes.get("/relays", responses=documented(RelayList, 400, 404))
+    async def list_relays(
+        query: Annotated[Selectors, Query()], gateway: Desk
+    ) -> Response:
+        """List the relays of hosts with their connections, in order of the hosts."""
         now = gateway.now()
 
-        def ask(reader: Reader) -> set[str]:
-            return {
+        def ask(reader: Reader) -> tuple[set[str], frozenset[str] | None]:
+            check_names(reader, query)
+            expected = {
                 token.host
                 for token in every(reader, kinds.ALL_TOKENS)
                 if token.host and not token.is_expired(now=now)
             }
+            selected = FleetSelection(reader, query.wanted(reader))
+            return expected, selected.host_names()
 
-        return answer({"relays": report(await gateway.read(ask), hub.states())})
+        expected, selected = await gateway.read(ask)
+        relays = report(expected, hub.states())
+        if selected is not None:
+            relays = [relay for relay in relays if relay["host"] in selected]
+        return answer({"relays": relays})
 
     return routes
 

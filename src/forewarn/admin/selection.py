@@ -66,7 +66,7 @@ class Wanted:
             and (not self.host or self.host in about.hosts)
             and (not self.scope or self.scope in about.scopes)
             and (not self.tenant or self.tenant in about.tenants)
-            and all(each in about.places for each in self.places)
+            and all(place in about.places for place in self.places)
             and (not self.tag or self.tag in about.tags)
             and self.rollout in {"", about.rollout}
         )
@@ -167,8 +167,8 @@ class Lookups:
     def about_entry(self, entry: AuditEntry, wanted: Wanted = EVERYTHING) -> About:
         """Return the names that an entry of the history concerns."""
         names: dict[str, list[str]] = {}
-        for each in entry.subjects:
-            kind, _, name = each.partition(":")
+        for subject in entry.subjects:
+            kind, _, name = subject.partition(":")
             names.setdefault(kind, []).append(name)
         return self._about(
             wanted,
@@ -228,7 +228,7 @@ def scan(
     key is empty, there is no next page. The work is bounded: a page may have fewer than
     `limit` objects, even none, and still have a next page.
     """
-    found: list[R] = []
+    matching: list[R] = []
     began = tenant_reader.rows_read(reader)
     for _page in range(limits.SCAN_ROWS_MAX // PAGE_ROWS):
         rows = (
@@ -238,17 +238,17 @@ def scan(
         )
         for row in rows:
             if last and (row.key <= last if newest else row.key > last):
-                return found, ""
+                return matching, ""
             after = row.key
             if matches(row):
-                found.append(row)
-            if len(found) == limit:
-                return found, after
+                matching.append(row)
+            if len(matching) == limit:
+                return matching, after
         if len(rows) < PAGE_ROWS:
-            return found, ""
+            return matching, ""
         if tenant_reader.rows_read(reader) - began >= limits.TENANT_SCAN_READS_MAX:
             break
-    return found, after
+    return matching, after
 
 
 def operations(
@@ -320,12 +320,12 @@ def events(
     """
     page, after_page = operations(reader, wanted, after=after, limit=limit)
     lookups = Lookups(reader)
-    found: list[Event] = []
+    matching: list[Event] = []
     for operation in page:
-        found += events_of(reader, operation, wanted, lookups)
-        if len(found) >= limit and operation.key != page[-1].key:
-            return found, operation.key
-    return found, after_page
+        matching += events_of(reader, operation, wanted, lookups)
+        if len(matching) >= limit and operation.key != page[-1].key:
+            return matching, operation.key
+    return matching, after_page
 
 
 def events_of(

@@ -20,10 +20,10 @@ def shape(name: str, about: str, base: Any = Shape, /, **members: Any) -> Any:
     """
     fields: dict[str, Any] = {}
     for key, each in members.items():
-        said = cast(
+        field_spec = cast(
             "tuple[Any, ...]", each if isinstance(each, tuple) else (each, None)
         )
-        fields[key] = said[0], Field(*said[2:], description=said[1])
+        fields[key] = field_spec[0], Field(*field_spec[2:], description=field_spec[1])
     return create_model(name, __base__=base, __doc__=about, **fields)
 
 
@@ -319,6 +319,15 @@ ProblemShape = shape(
     changed=(
         dict[str, Any] | None,
         "Of a conflict: `by`, `at`, `reason` and `what` of the other decision.",
+        None,
+    ),
+    drift=(
+        dict[str, Any] | None,
+        (
+            "Of a campaign whose plan has changed: the hosts that are `gone` and `new`, with "
+            "`gone_count`, `new_count`, `moved_count`, `vms_before`, `vms_after`, `other_file` "
+            "and `other_limits`."
+        ),
         None,
     ),
     problems=(

@@ -146,9 +146,12 @@ HostVmShape = shape(
 
 VisitStepShape = shape(
     "VisitStepShape",
-    "A host step of a visit.",
-    kind=(str, "needed, enter, work, answers, verify or exit."),
-    step=(str, "The program with its arguments."),
+    "A step of a visit.",
+    kind=(
+        str,
+        "needed, enter, work, answers, verify or exit; drain: its VMs move away.",
+    ),
+    step=(str, "The program with its arguments; of drain, the impact."),
     current=(bool, "Whether it runs or is next."),
     outcome=(str | None, "done, not needed, failed or unknown; null: no result."),
     at=(str | None, "Time of the result."),
@@ -159,7 +162,7 @@ DriverSaidShape = shape(
     "DriverSaidShape",
     "A message of the driver.",
     at=str,
-    what=(str, "driver done, driver failed or driver outcome unknown."),
+    what=(str, "driver done, driver failed, driver outcome unknown or vm moved."),
     text=str,
 )
 
@@ -170,6 +173,14 @@ UsualShape = shape(
     turn_seconds=(float, "From the announcement to the end."),
     work_seconds=(float, "From the start to the end."),
     step_seconds=(dict[str, float], "Time in each state of the visit."),
+)
+
+HostVerbShape = shape(
+    "HostVerbShape",
+    "A request about the host, and whether it is accepted now.",
+    verb=(str, "campaign-retry, campaign-skip, expedite or cancel."),
+    error=(str | None, "Why it is refused; null: it is accepted."),
+    hint=(str, "Requests that can be made instead; can be empty."),
 )
 
 CampaignHostShape = shape(
@@ -185,6 +196,7 @@ CampaignHostShape = shape(
     steps=(list_of(VisitStepShape), "Empty: it has no host steps, or waits."),
     output=(list_of(DriverSaidShape), "The last messages, the latest last."),
     usual=(UsualShape | None, "null: no host is done."),
+    verbs=(list_of(HostVerbShape), "The requests that its course can have."),
 )
 
 CampaignCountsShape = shape(
@@ -269,5 +281,8 @@ CampaignOutlookShape = shape(
     windows=(list_of(OpeningShape), "From a day ago to three days ahead."),
     blackouts=list_of(BlackoutPartShape),
     brake=BrakeShape,
-    verbs=(list[str], "Requests that its state allows, such as campaign-pause."),
+    verbs=(
+        list[str],
+        "Possible requests, such as campaign-pause; campaign-override: with `despite`.",
+    ),
 )

@@ -55,17 +55,17 @@ class Tokens:
 
     def name_of(self, token: str) -> str | None:
         """Return the name of the token's holder, or None for an unknown token."""
-        asked = _digest(token)
-        found: str | None = None
+        token_digest = _digest(token)
+        holder: str | None = None
         for name, digest in self.digests:
-            if secrets.compare_digest(digest, asked) and found is None:
-                found = name
-        return found
+            if secrets.compare_digest(digest, token_digest) and holder is None:
+                holder = name
+        return holder
 
     def digest_of(self, name: str) -> str:
         """Return the digest of a holder's token in hexadecimal; empty: there is none."""
-        found = [digest.hex() for each, digest in self.digests if each == name]
-        return found[0] if found else ""
+        digests = [digest.hex() for each, digest in self.digests if each == name]
+        return digests[0] if digests else ""
 
 
 def read_tokens(path: Path) -> Tokens:

@@ -1,5 +1,6 @@
 """Topics of the change stream: the first objects of each, and its changed objects."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from forewarn.admin.selection import EVERYTHING, About, Lookups, Wanted
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.control.requests import campaigns
 from forewarn.control.rules import implied_campaigns
 from forewarn.control.transactions.event_json import event_report
 from forewarn.fleet.model import Host, places_of, tags_of
@@ -18,7 +20,9 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import attention, campaign_pages, reports
 from forewarn.reporting.attention import Problem, ProblemKind
+from forewarn.reporting.campaign_rows import has_begun, one_row
 from forewarn.reporting.campaigns import campaign_report, why_waiting
+from forewarn.reporting.expected import Expected, expected_of
 from forewarn.reporting.upcoming import upcoming_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -93,7 +97,9 @@ def _operation(
 
 def looks_of(body: dict[str, Any], blockers: Iterable[AnyBlocker]) -> object:
     """Return an operation without the reasons that change with the time only."""
-    lasting = [each for each in blockers if not isinstance(each, _CHANGE_WITH_TIME)]
+    lasting = [
+        blocker for blocker in blockers if not isinstance(blocker, _CHANGE_WITH_TIME)
+    ]
     return reports.without_reasons(body), lasting
 
 
@@ -102,7 +108,7 @@ def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> 
     found, following = selection.operations(
         reader, wanted, after=after, limit=limits.PAGE_OBJECTS
     )
-    page = [_operation(reader, each, lookups, wanted, now) for each in found]
+    page = [_operation(reader, operation, lookups, wanted, now) for operation in found]
     return page, following
 
 
@@ -113,13 +119,13 @@ def open_operations(reader: Reader, after: str, now: Micros) -> Page:
         reader, Wanted(), after=after, limit=limits.PAGE_OBJECTS
     )
     return [
-        _operation(reader, each, lookups, EVERYTHING, now) for each in found
+        _operation(reader, operation, lookups, EVERYTHING, now) for operation in found
     ], following
 
 
 def _changed_operations(look: Look) -> Iterator[Change]:
-    for each in look.operations:
-        yield _operation(look.reader, each, look.lookups, EVERYTHING, look.now)
+    for operation in look.operations:
+        yield _operation(look.reader, operation, look.lookups, EVERYTHING, look.now)
 
 
 def _event(event: Event, about: About) -> Change:
@@ -161,20 +167,20 @@ def _host(reader: Reader, host: Host, *, is_bare: bool = False) -> Change:
 
 def _host_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Page:
     rows = reader.select(kinds.ALL_HOSTS, after=after, limit=limits.PAGE_OBJECTS)
-    page = [_host(reader, each, is_bare=wanted == Wanted()) for each in rows]
+    page = [_host(reader, row, is_bare=wanted == Wanted()) for row in rows]
     following = rows[-1].key if len(rows) == limits.PAGE_OBJECTS else ""
-    return [each for each in page if wanted.matches(each.about)], following
+    return [change for change in page if wanted.matches(change.about)], following
 
 
 def _changed_hosts(look: Look) -> Iterator[Change]:
     names: set[str] = set()
-    for each in look.operations:
-        mine = {each.host, *(move.to_host for move in each.moves)}
-        names |= mine | look.hosts.pop(each.operation_id, set())
-        if not each.ended_at:
-            look.hosts[each.operation_id] = mine
+    for operation in look.operations:
+        hosts = {operation.host, *(move.to_host for move in operation.moves)}
+        names |= hosts | look.hosts.pop(operation.operation_id, set())
+        if not operation.ended_at:
+            look.hosts[operation.operation_id] = hosts
     for entry in look.entries:
-        kinds_and_names = (each.partition(":") for each in entry.subjects)
+        kinds_and_names = (subject.partition(":") for subject in entry.subjects)
         names |= {name for kind, _, name in kinds_and_names if kind == "host"}
     for name in sorted(names - {""}):
         host = look.reader.get(Host, name)
@@ -184,9 +190,10 @@ def _changed_hosts(look: Look) -> Iterator[Change]:
 
 def _campaign(reader: Reader, campaign: CampaignRecord, now: Micros) -> Change:
     body = campaign_report(reader, campaign, now=now)
-    _, until = why_waiting(reader, campaign, now=now)
-    # Until a known time, only the rest of the time changes in the text.
-    looks = {**body, "waits_for": until} if until else body
+    until = why_waiting(reader, campaign, now=now).until
+    # Until a known time, only the rest of the time changes in the texts.
+    same = {"waits_for": until, "waits_shortly": until} if until else {}
+    looks = {**body, **same}
     return Change(
         "campaigns",
         campaign.campaign_id,
@@ -201,9 +208,9 @@ def _campaign_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> P
     rows = campaign_pages.page_of(
         reader, after=after, limit=limits.PAGE_OBJECTS, with_ended=False
     )
-    page = [_campaign(reader, each, now) for each in rows]
+    page = [_campaign(reader, row, now) for row in rows]
     following = rows[-1].key if len(rows) == limits.PAGE_OBJECTS else ""
-    return [each for each in page if wanted.matches(each.about)], following
+    return [change for change in page if wanted.matches(change.about)], following
 
 
 def _changed_campaigns(look: Look) -> Iterator[Change]:
@@ -212,19 +219,49 @@ def _changed_campaigns(look: Look) -> Iterator[Change]:
     A rollout without a stored campaign needs a read of all its operations, so it is
     yielded if one of them has changed.
     """
-    found = {each.key: each for each in every(look.reader, kinds.CAMPAIGNS_OPEN)}
+    campaigns = {each.key: each for each in every(look.reader, kinds.CAMPAIGNS_OPEN)}
     for entry in look.entries:
-        for kind, _, name in (each.partition(":") for each in entry.subjects):
-            if kind == "campaign" and name not in found:
+        for kind, _, name in (subject.partition(":") for subject in entry.subjects):
+            if kind == "campaign" and name not in campaigns:
                 campaign = look.reader.get(CampaignRecord, name)
                 if campaign is not None:
-                    found[name] = campaign
-    for request_id in sorted({each.request for each in look.operations}):
+                    campaigns[name] = campaign
+    for request_id in sorted({operation.request for operation in look.operations}):
         request = look.reader.get(Request, request_id)
         if request is not None and request.implies_campaign:
-            found[request_id] = implied_campaigns.record_of(look.reader, request)
-    for campaign in found.values():
+            campaigns[request_id] = implied_campaigns.record_of(look.reader, request)
+    for campaign in campaigns.values():
         yield _campaign(look.reader, campaign, look.now)
+
+
+def _changed_campaign_hosts(look: Look) -> Iterator[Change]:
+    """Yield the hosts of campaigns on which an operation has changed.
+
+    A host whose first attempt waits has nothing to show: a campaign has as many at its
+    start as it has hosts. The forecasts of other hosts change with each, and are not sent.
+    """
+    by_request: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
+    for each in look.operations:
+        by_request[each.request][each.host] = each
+    for request_id, changed in by_request.items():
+        request = look.reader.get(Request, request_id)
+        if request is None or not (request.campaign or request.implies_campaign):
+            continue
+        campaign = campaigns.find(look.reader, request_id)
+        expected = expected_of(look.reader, campaign, now=look.now)
+        for name, operation in sorted(changed.items()):
+            host = look.reader.get(Host, name)
+            if host is not None and has_begun(expected, operation):
+                row = one_row(expected, host)
+                yield _campaign_host(expected, row, look.lookups.about(operation))
+
+
+def _campaign_host(expected: Expected, row: dict[str, Any], about: About) -> Change:
+    campaign = expected.campaign.campaign_id
+    body = {"campaign": campaign, **row}
+    blockers = [{**blocker, "text": ""} for blocker in row["blockers"]]
+    looks = {**body, "blockers": blockers, "forecast": None}
+    return Change("campaign-hosts", f"{campaign}/{row['host']}", body, about, looks)
 
 
 def problems(found: Sequence[Problem], lookups: Lookups) -> dict[str, Change]:
@@ -232,7 +269,8 @@ def problems(found: Sequence[Problem], lookups: Lookups) -> dict[str, Change]:
     changes: dict[str, Change] = {}
     for problem in found:
         body = attention.report(problem)
-        looks = {**body, "text": ""} if problem.kind in _TEXT_WITH_TIME else body
+        is_timed = problem.kind in _TEXT_WITH_TIME
+        looks = {**body, "text": "", "text_shortly": ""} if is_timed else body
         changes[body["problem"]] = Change(
             "problems", body["problem"], body, lookups.about_problem(problem), looks
         )
@@ -270,7 +308,7 @@ def _upcoming_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> P
         limit=limits.PAGE_OBJECTS,
         now=now,
     )
-    found: list[Change] = []
+    changes: list[Change] = []
     for each in page.work:
         body = upcoming_report(each)
         about = About(
@@ -279,8 +317,8 @@ def _upcoming_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> P
             tenants=(reader.tenant,),
             tags=lookups.tags_of(each.vm),
         )
-        found.append(Change("upcoming", each.work, body, about, body))
-    return [each for each in found if wanted.matches(each.about)], page.next
+        changes.append(Change("upcoming", each.work, body, about, body))
+    return [change for change in changes if wanted.matches(change.about)], page.next
 
 
 def no_more_work(key: str, about: About, *, now: Micros) -> Change:
@@ -306,6 +344,8 @@ TOPICS: Mapping[str, Topic] = {
     "campaigns": Topic(
         page=_campaign_page, changed=_changed_campaigns, needs_entries=True
     ),
+    # Its lists have the present ones, by place.
+    "campaign-hosts": Topic(page=_nothing, changed=_changed_campaign_hosts),
     # The hub compares all problems with the previous ones.
     "problems": Topic(page=_nothing, changed=lambda _look: iter(())),
     # The hub compares all coming work with the previous one.

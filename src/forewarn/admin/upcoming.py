@@ -47,7 +47,7 @@ async def list_upcoming(
     def ask(reader: Reader) -> dict[str, Any]:
         if query.tenant:
             need(reader, Tenant, query.tenant)
-        own = _own(reader, query.tenant)
+        own = _reader_for_tenant(reader, query.tenant)
         if query.scope:
             need(own, Scope, query.scope)
         if query.vm:
@@ -67,7 +67,7 @@ async def list_upcoming(
     return answer(await gateway.read(ask))
 
 
-def _own(reader: Reader, tenant: str) -> TenantReader:
+def _reader_for_tenant(reader: Reader, tenant: str) -> TenantReader:
     """Return the reader of the tenant; raises BadRequestError if none is named."""
     if isinstance(reader, TenantReader):
         return reader

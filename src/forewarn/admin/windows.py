@@ -36,15 +36,15 @@ async def list_windows(
 
     def ask(reader: Reader) -> dict[str, Any]:
         if query.scope:
-            found = [need(reader, Scope, query.scope)]
+            scopes = [need(reader, Scope, query.scope)]
         else:
-            found = reader.select(
+            scopes = reader.select(
                 kinds.SCOPES_WITH_WINDOW, after=query.after, limit=query.limit + 1
             )
-        page = found[: query.limit]
+        page = scopes[: query.limit]
         return {
-            "windows": [windows_report(each, now=gateway.now()) for each in page],
-            "next": page[-1].name if len(found) > query.limit else None,
+            "windows": [windows_report(scope, now=gateway.now()) for scope in page],
+            "next": page[-1].name if len(scopes) > query.limit else None,
         }
 
     return answer(await gateway.read(ask))

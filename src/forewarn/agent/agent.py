@@ -139,7 +139,7 @@ class Agent:
     def turn(self) -> bool:
         """Wait for input and handle it; return False if the agent must end."""
         inputs, is_ending = self._take()
-        inputs += [Ordered(event_id=each) for each in self._orders()]
+        inputs += [Ordered(event_id=order) for order in self._orders()]
         now = self._clock.now()
         wake = self.status.wake
         # If the clock was set back, planned times are no longer due.
@@ -193,7 +193,7 @@ class Agent:
             wake=decision.wake,
         )
         for note in decision.notes:
-            tell(note)
+            log_note(note)
         if decision.notes:
             self._on_notes(decision.notes)
         for command in decision.commands:
@@ -235,7 +235,7 @@ def _shown(input_: Input) -> Input:
     return input_
 
 
-def tell(note: Note) -> None:
+def log_note(note: Note) -> None:
     """Write a log line such as `Reboot withheld: drain failed: exit status 1`."""
     subject = note.handler
     if not subject:

@@ -44,7 +44,7 @@ ARRAYS: Mapping[str, str] = {
 }
 """The arrays of tables, such as `[[handler]]`."""
 
-_NOTES = tuple(each.value for each in NoteKind)
+_NOTES = tuple(kind.value for kind in NoteKind)
 
 HANDLER: Mapping[str, Option] = {
     "name": Option(
@@ -171,7 +171,7 @@ RULE: Mapping[str, Option] = {
     ),
     "type": Option(
         form=Forms.WORDS,
-        words=tuple(each.value for each in EventType),
+        words=tuple(event_type.value for event_type in EventType),
         is_open=True,
         text="Matches events of these types. Default: any, as for all conditions.",
     ),
@@ -183,7 +183,7 @@ RULE: Mapping[str, Option] = {
     ),
     "source": Option(
         form=Forms.WORDS,
-        words=tuple(each.value for each in EventSource),
+        words=tuple(source.value for source in EventSource),
         is_open=True,
         text="Matches events from these sources: `Platform`, `User`.",
     ),
@@ -241,13 +241,13 @@ RULE: Mapping[str, Option] = {
     ),
     "approve": Option(
         form=Forms.WORD,
-        words=tuple(each.value for each in Approve),
+        words=tuple(approve.value for approve in Approve),
         text="`at once` (only without handlers), `when prepared` or `never`. "
         "Default with handlers: `when prepared`. Required without handlers.",
     ),
     "approver": Option(
         form=Forms.WORD,
-        words=tuple(each.value for each in Approver),
+        words=tuple(approver.value for approver in Approver),
         text="Which of the named VMs approves. `any`: each for itself. `leader`: "
         "the first in Resources; with `[peers]`, it waits while another VM "
         "reports that it is not prepared. `all`: the first, when every VM "
@@ -300,7 +300,7 @@ NOTIFY: Mapping[str, Option] = {
     ),
     "url": Option(form=Forms.WEB, kinds=("webhook",), text="The URL for the requests."),
     "path": Option(
-        form=Forms.TEXT, kinds=("file",), text="The file, which grows at its end."
+        form=Forms.TEXT, kinds=("file",), text="The file to which lines are appended."
     ),
     "on": Option(
         form=Forms.WORDS,

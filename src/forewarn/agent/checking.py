@@ -178,7 +178,7 @@ def _why_no_state(path: str) -> str:
         return fault
     files = [each for each in (whole, f"{whole}.lock") if os.path.exists(each)]
     if not os.access(directory, os.W_OK | os.X_OK) or not all(
-        os.access(each, os.R_OK | os.W_OK) for each in files
+        os.access(file, os.R_OK | os.W_OK) for file in files
     ):
         return f"{path} is not writable for this user; is it the agent's user?"
     return ""
@@ -256,8 +256,8 @@ def _endpoint(
             "events, but without a document or a version, it may be any server"
         )
     yield _good("endpoint", text)
-    for oddity in response.reading.oddities:
-        yield _bad("endpoint", oddity)
+    for warning in response.reading.warnings:
+        yield _bad("endpoint", warning)
     return (yield from _name(settings, endpoint))
 
 

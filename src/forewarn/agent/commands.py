@@ -61,19 +61,21 @@ def check(order: Order) -> int:
     )
     # Servers contribute to the texts. A warning about the settings may have many lines.
     problems = [
-        replace(each, text="\n".join(map(told, each.text.splitlines())))
-        for each in problems
+        replace(problem, text="\n".join(map(told, problem.text.splitlines())))
+        for problem in problems
     ]
     if order.is_json:
         order.say_json(
             [
-                {"well": each.is_well, "what": each.subject, "text": each.text}
-                for each in problems
+                {"well": problem.is_well, "what": problem.subject, "text": problem.text}
+                for problem in problems
             ]
         )
-    for each in problems if not order.is_json else ():
-        order.say(f"{'ok ' if each.is_well else 'BAD'}  {each.subject}: {each.text}")
-    return 0 if all(each.is_well for each in problems) else FAILED
+    for finding in problems if not order.is_json else ():
+        order.say(
+            f"{'ok ' if finding.is_well else 'BAD'}  {finding.subject}: {finding.text}"
+        )
+    return 0 if all(problem.is_well for problem in problems) else FAILED
 
 
 def show_settings(order: Order) -> int:
@@ -106,8 +108,8 @@ def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> in
     order.say(f"as {name}")
     if settings.watch.dry_run:
         order.say("dry_run is set: the agent only logs these actions")
-    for oddity in reading.oddities:
-        order.say(f"odd: {oddity}")
+    for warning in reading.warnings:
+        order.say(f"warning: {warning}")
     for line in trying.words_of(trial, reading.notices, name=name, now=now):
         order.say(line)
     return 0
@@ -218,7 +220,7 @@ def _idle_mode(settings: Settings, shown: Mapping[str, Any]) -> str:
 
 def _is_listed(event_id: str, shown: Mapping[str, Any]) -> bool:
     return any(
-        event["EventId"] == event_id.upper() and not event["gone"]
+        event["EventId"] == event_id.upper() and not event["removed"]
         for event in shown.get("events", ())
     )
 

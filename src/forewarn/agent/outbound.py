@@ -222,7 +222,7 @@ def look_at_lock(settings: Settings, environ: Mapping[str, str], clock: Clock) -
     from forewarn.agent.locks.port import make_lock  # noqa: PLC0415 - as above
 
     context = context_for(LOOK_SECONDS, clock)
-    return make_lock(settings.lock, environ, clock).look(context)
+    return make_lock(settings.lock, environ, clock).describe(context)
 
 
 def asker_of_gate(

@@ -176,7 +176,7 @@ def _lost(old: Settings, new: Settings) -> str:
             "truncated?"
         )
     if old.handlers and not new.handlers:
-        names = ", ".join(each.name for each in old.handlers)
+        names = ", ".join(handler.name for handler in old.handlers)
         return (
             f"{new.file or 'the settings'} no longer has a handler, so the VM would "
             f"not be prepared; was it truncated? In effect: {names}"

@@ -63,7 +63,7 @@ def hold(source: str, secrets: Iterable[str]) -> None:
     may still arrive.
     """
     global _forms  # noqa: PLW0603 - a process has one set of secrets
-    fresh = tuple(each for each in secrets if len(each) >= SECRET_CHARACTERS_MIN)
+    fresh = tuple(secret for secret in secrets if len(secret) >= SECRET_CHARACTERS_MIN)
     with _guard:
         now, before = _held.get(source, ((), ()))
         if fresh == now:

@@ -155,7 +155,7 @@ class _Reader(Reader):
             if variable.startswith(OWN_VARIABLES):
                 near = did_you_mean(variable, variables)
                 message = f"there is no such setting{near}"
-                self.tell(f"environment {quoted(variable)}", 0, "", message)
+                self.report(f"environment {quoted(variable)}", 0, "", message)
 
 
 def _parted(array: str, entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,14 +99,18 @@ def attempt(
         decision = decide(policy, memory, inputs, now)
         memory = decision.memory
         # The result of an event does not change after its NotBefore.
-        begun = {each.event_id for each in notices if _has_begun(each, began, now)}
+        begun = {
+            notice.event_id for notice in notices if _has_begun(notice, began, now)
+        }
         waits = {key: why for key, why in waits.items() if key in begun} | {
             key: why for key, why in decision.waits if key not in begun
         }
         for task in memory.tasks:
             rules.setdefault(task.event_id, task.rule)
         happenings += [
-            each for each in _told(decision, policy, now) if each.event_id not in begun
+            happening
+            for happening in _told(decision, policy, now)
+            if happening.event_id not in begun
         ]
         inputs = [
             _RESULTS[type(command)](command)
@@ -116,7 +120,9 @@ def attempt(
         if inputs:
             continue
         wake = decision.wake
-        if wake is not None and all(_has_begun(each, began, wake) for each in notices):
+        if wake is not None and all(
+            _has_begun(notice, began, wake) for notice in notices
+        ):
             wake = None
         if wake is None or wake > began + AHEAD_MAX:
             is_cut = wake is not None
@@ -211,8 +217,8 @@ def words_of(
         happenings = [
             each for each in trial.happenings if each.event_id == notice.event_id
         ]
-        for each in happenings:
-            yield f"  {when(each.at, notice, now):<8} {each.text}"
+        for happening in happenings:
+            yield f"  {when(happening.at, notice, now):<8} {happening.text}"
         if not happenings:
             span = f" in the next {AHEAD_MAX // DAY} days" if trial.is_cut else ""
             yield f"           nothing is done{span}"
@@ -241,9 +247,9 @@ def document_of(trial: Trial, notices: Sequence[Notice], *, name: str) -> Any:
             "mine": is_named(notice, name),
             "rule": trial.rules.get(notice.event_id, ""),
             "actions": [
-                {"at": format_instant(each.at), "action": each.text}
-                for each in trial.happenings
-                if each.event_id == notice.event_id
+                {"at": format_instant(happening.at), "action": happening.text}
+                for happening in trial.happenings
+                if happening.event_id == notice.event_id
             ],
             "not_approved": trial.waits.get(notice.event_id, ""),
         }

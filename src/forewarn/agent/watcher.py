@@ -89,7 +89,7 @@ class Watched:
     """This VM's name before the endpoint returned another one; empty: none."""
     waits: bool = False
     """The endpoint is asked to wait for a change."""
-    oddities: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """The warnings about the last document."""
     alive_until: float = 0.0
     """When the thread must have run again, in seconds of the monotonic clock."""
@@ -261,7 +261,7 @@ class Watcher:
             # Read this VM's name first, unless an event names the VM by its last known
             # name.
             name = self.view.name
-            if not any(names.is_named(each, name) for each in reading.notices):
+            if not any(names.is_named(notice, name) for notice in reading.notices):
                 self._read_name(at_once=has_new_names)
             self._report(reading)
             self._repeats = 1
@@ -290,7 +290,7 @@ class Watcher:
 
     def _has_new_names(self, reading: Reading) -> bool:
         """Return whether a document names new VMs."""
-        named = {name for each in reading.notices for name in each.resources}
+        named = {name for notice in reading.notices for name in notice.resources}
         new = named - self._others
         if len(self._others) > NAMES_KNOWN_MAX:
             self._others.clear()
@@ -373,13 +373,13 @@ class Watcher:
     def _show_document(self, reading: Reading) -> None:
         if reading.is_empty:
             logger.info("the endpoint returns an empty body, so there are no events")
-        for oddity in reading.oddities:
-            if oddity not in self.view.oddities:
-                logger.warning("a document has a problem: %s", oddity)
+        for warning in reading.warnings:
+            if warning not in self.view.warnings:
+                logger.warning("a document has a problem: %s", warning)
         self._show(
             incarnation=reading.incarnation,
             events=len(reading.notices),
-            oddities=reading.oddities,
+            warnings=reading.warnings,
         )
 
     def _show_alive(self, takes: Micros) -> None:

@@ -61,7 +61,7 @@ def least_sets(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> int:
     bounds_of_limits = list(_of_groups(hosts, rules))
     if rules.domains:
         bounds_of_limits += _of_scopes(fleet, hosts, rules)
-    return max((each.rounds for each in bounds_of_limits), default=1)
+    return max((limit.rounds for limit in bounds_of_limits), default=1)
 
 
 def least_sets_of(hosts: Sequence[int], limit: GroupLimit) -> int:

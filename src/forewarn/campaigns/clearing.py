@@ -6,7 +6,6 @@ VMs only change places within a pool, so its free capacity stays the same, and a
 that can be cleared now can also be cleared later.
 """
 
-import enum
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,6 +16,7 @@ from forewarn.campaigns.limits import GroupLimit, LimitKind
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.targets import Targets
 from forewarn.fleet.reserve import NO_RESERVE, PoolSum
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.no_place import Unfit
 from forewarn.settings.amounts import Amount
 
@@ -24,7 +24,7 @@ _OF_THE_SCOPE = frozenset({Unfit.DOMAIN, Unfit.ZONE, Unfit.RACK})
 """Reasons that keep VMs of a scope apart, whatever capacity there is."""
 
 
-class Reason(enum.Enum):
+class Reason(Enumeration):
     """Why a host cannot be done; the value is the name in the API."""
 
     DOWN = "down"
@@ -225,7 +225,7 @@ def _refusal(
         if len(fleet.host_scopes.of(host)) < len(domains):
             scopes = [*map(fleet.scope_of_domain.__getitem__, domains)]
             shared = min(
-                fleet.scopes[each] for each in scopes if scopes.count(each) > 1
+                fleet.scopes[scope] for scope in scopes if scopes.count(scope) > 1
             )
             return Refusal(host=name, reason=Reason.SHARED_SCOPE, subject=shared)
     if tenant_most and impact is not Impact.NONE:
@@ -262,18 +262,18 @@ def _no_room(fleet: FleetMap, host: int, pool: Pool) -> Refusal | None:
         needed = resource.there[host]
         largest = 1 if resource is fleet.places else resource.largest[host]
         reserve = pool.reserve[resource.name] if needed else 0
-        for reason, amount, there, reserved in (
+        for reason, amount, available, reserved in (
             (Reason.NO_ROOM, needed, free, reserve),
             (Reason.TOO_LARGE, largest, most, 0),
         ):
-            if amount + reserved > there:
+            if amount + reserved > available:
                 return Refusal(
                     host=fleet.names[host],
                     reason=reason,
                     subject=fleet.pool.names[fleet.pool.of[host]],
                     resource=resource.name,
                     needed=amount,
-                    free=there,
+                    free=available,
                     reserve=reserved,
                 )
     return None
@@ -284,10 +284,10 @@ def _no_destination(fleet: FleetMap, host: int, targets: Targets) -> Refusal | N
     pool = fleet.pool.names[fleet.pool.of[host]]
     if not targets.has_any(host):
         return Refusal(host=fleet.names[host], reason=Reason.NO_TARGET, subject=pool)
-    stuck = targets.why_not_cleared(host)
-    if stuck is None:
+    obstacle = targets.why_not_cleared(host)
+    if obstacle is None:
         return None
-    vm, why = stuck
+    vm, why = obstacle
     scope = fleet.each_vm.scope[vm]
     reason = _reason({each.why for each in why.unfit})
     return Refusal(
@@ -299,7 +299,7 @@ def _no_destination(fleet: FleetMap, host: int, targets: Targets) -> Refusal | N
 
 
 def _reason(unfit: AbstractSet[Unfit]) -> Reason:
-    """Return the reason that says most about the hosts that cannot take a VM."""
+    """Return the reason that describes best the hosts that cannot take a VM."""
     if unfit - _OF_THE_SCOPE:
         return Reason.NO_FIT
     return Reason.RACKS if Unfit.RACK in unfit else Reason.SCOPE_EVERYWHERE

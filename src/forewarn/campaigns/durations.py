@@ -88,20 +88,20 @@ def measured(
     """
     wanted = tuple(sorted({*models} - {""}))
     same = [
-        each
-        for each in samples
-        if each.step == step and (each.has_vms or not moves_vms)
+        sample
+        for sample in samples
+        if sample.step == step and (sample.has_vms or not moves_vms)
     ]
     newest = sorted(same, key=lambda each: each.at, reverse=True)
-    ours = [each for each in newest if each.model in wanted]
+    ours = [sample for sample in newest if sample.model in wanted]
     is_enough = len(ours) >= SAMPLES_MIN
     used = (ours if is_enough else newest)[:SAMPLES_MAX]
     if len(used) < SAMPLES_MIN:
         return None
-    notices = [each.notice for each in used if each.has_vms]
+    notices = [sample.notice for sample in used if sample.has_vms]
     knows_notice = len(notices) >= SAMPLES_MIN
-    works = [each.work for each in used]
-    moves = [each.moving for each in used if each.moving is not None]
+    works = [sample.work for sample in used]
+    moves = [sample.moving for sample in used if sample.moving is not None]
     slow = max(SECOND, percentile(works, SLOW))
     return Measured(
         hosts=len(used),
@@ -116,7 +116,7 @@ def measured(
         slow=slow,
         notice_typical=percentile(notices, TYPICAL) if knows_notice else None,
         notice_slow=percentile(notices, SLOW) if knows_notice else None,
-        needed=percentile([each.needed for each in used], TYPICAL),
+        needed=percentile([sample.needed for sample in used], TYPICAL),
         moving=percentile(moves, TYPICAL) if len(moves) >= SAMPLES_MIN else None,
         notices=tuple(sorted(notices)) if knows_notice else (),
     )

@@ -65,8 +65,8 @@ def _campaign(values: Mapping[str, Any]) -> Campaign:
     is_emergency = values.get("emergency", False)
     if is_emergency:
         ignored = (
-            *(f"window {line_of(each)}" for each in windows),
-            *(f"blackout {each.name}" for each in blackouts),
+            *(f"window {line_of(window)}" for window in windows),
+            *(f"blackout {blackout.name}" for blackout in blackouts),
         )
         windows, blackouts = (), ()
     return Campaign(
@@ -161,13 +161,13 @@ def _check_budgets(tables: Tables, budgets: Sequence[Mapping[str, Any]]) -> None
 def _check_repeated(
     tables: Tables, entries: Sequence[Mapping[str, Any]], key: str, array: str
 ) -> None:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for number, entry in enumerate(entries, start=1):
         value = entry.get(key)
-        if value in seen:
+        if value in earlier:
             tables.blame(f"campaign.{array}.{number}.{key}", f"{value} is repeated")
         elif value is not None:
-            seen.add(value)
+            earlier.add(value)
 
 
 def _check_stages(tables: Tables, stages: Sequence[Mapping[str, Any]]) -> None:

@@ -193,7 +193,7 @@ def _by_hours(hours: Hours, now: Micros, notice: Micros) -> Gate:
 
 def stage_still_runs(campaign: CampaignRecord) -> StageWaits:
     """Return that the current stage has hosts left, which later ones wait for."""
-    found = replace(
+    gate = replace(
         _stage_waits(campaign), left=campaign.stage_left, failed=len(campaign.failed)
     )
-    return replace(found, stage=0) if campaign.is_last_stage else found
+    return replace(gate, stage=0) if campaign.is_last_stage else gate

@@ -89,9 +89,7 @@ class Hours:
         Its work would not end before a window closes, or would overlap a blackout. If the
         windows allow it later than the blackouts, they are the reason.
         """
-        # A host can be announced for the last instant that fits, and starts after that.
-        left = max(0, self.work - LATE_MAX)
-        by_windows = Calendar(self.windows, now).next_start(now, left)
+        by_windows = self._start_in_windows(now)
         start = self.next_start(now)
         banned = self._banned(now, now + self.work, start)
         if banned is not None:
@@ -109,13 +107,28 @@ class Hours:
         """Return its own blackout that work from an instant on would overlap."""
         return clash(self.blackouts, start, start + self.work)
 
+    def misses_window(self, start: Micros) -> bool:
+        """Return whether its windows do not allow work to begin at an instant.
+
+        A start may be as late as in `why_held`.
+        """
+        return self._start_in_windows(start) != start
+
+    def _start_in_windows(self, now: Micros) -> Micros | None:
+        """Return when its windows allow an announced host to start; None: never.
+
+        A host can be announced for the last instant that fits, and starts after that.
+        """
+        left = max(0, self.work - LATE_MAX)
+        return Calendar(self.windows, now).next_start(now, left)
+
     def starts(self, now: Micros, until: Micros) -> Iterator[Opening]:
         """Yield the times between two instants in which its windows let work begin."""
         coming = openings(self.windows, now)
-        for each in takewhile(lambda found: found.opens <= until, coming):
-            last = each.closes - self.work
-            if last >= max(now, each.opens):
-                yield Opening(each.opens, last + 1)
+        for opening in takewhile(lambda found: found.opens <= until, coming):
+            last = opening.closes - self.work
+            if last >= max(now, opening.opens):
+                yield Opening(opening.opens, last + 1)
 
     def calendar(self, now: Micros) -> Calendar:
         """Return the windows and blackouts from an instant on."""

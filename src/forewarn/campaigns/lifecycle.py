@@ -4,13 +4,13 @@ A campaign can be paused by several actors, and continues when the last of them 
 it. A halt is one decision, by an operator or a rule, and one operator ends it.
 """
 
-import enum
 from collections.abc import Mapping
 
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.lifecycle import look_up
 
 
-class CampaignState(enum.Enum):
+class CampaignState(Enumeration):
     """State of a campaign."""
 
     DRAFT = "Draft"
@@ -31,7 +31,7 @@ ENDED = frozenset({CampaignState.DONE, CampaignState.ABORTED})
 """States that no input changes."""
 
 
-class CampaignInput(enum.Enum):
+class CampaignInput(Enumeration):
     """Input of the campaign table."""
 
     START = "start"

@@ -1,15 +1,15 @@
 """The budgets of a campaign as numbers, for one fleet."""
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forewarn.campaigns.fleet_map import NO_LIMIT, Column, FleetMap
 from forewarn.campaigns.model import Amount, Budget, Stage
 from forewarn.fleet.reserve import NO_RESERVE
+from forewarn.protocol.enumerations import Enumeration
 
 
-class LimitKind(enum.Enum):
+class LimitKind(Enumeration):
     """The kind of a limit; the value is the name in the API."""
 
     IN_FLIGHT = "in-flight"

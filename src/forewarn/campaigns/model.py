@@ -1,16 +1,16 @@
 """The values of a campaign, as its file describes them."""
 
-import enum
 from dataclasses import dataclass, field
 
 from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.model import PLACES, Host
 from forewarn.fleet.windows import Window
 from forewarn.instants import HOUR, MINUTE, Micros
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.settings.amounts import Amount
 
 
-class Impact(enum.Enum):
+class Impact(Enumeration):
     """The effect of the work on the VMs of a host."""
 
     FREEZE = "freeze"
@@ -26,7 +26,7 @@ class Impact(enum.Enum):
         return self is Impact.LIVE_MIGRATE or self is Impact.REDEPLOY
 
 
-class Order(enum.Enum):
+class Order(Enumeration):
     """The order of the hosts of a campaign."""
 
     AUTO = "auto"
@@ -39,7 +39,7 @@ class Order(enum.Enum):
     """As `select.host` lists them."""
 
 
-class Phase(enum.Enum):
+class Phase(Enumeration):
     """A step of the work on a host, in the order of execution."""
 
     NEEDED = "needed"
@@ -70,7 +70,7 @@ class Selection:
     def criteria(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return each criterion except names: the label, and its allowed values."""
         places = ((kind, getattr(self, kind)) for kind in PLACES)
-        return (*(each for each in places if each[1]), *self.labels)
+        return (*(place for place in places if place[1]), *self.labels)
 
     def matches(self, host: Host) -> bool:
         """Return whether a host of the fleet is selected."""

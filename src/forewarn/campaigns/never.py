@@ -48,8 +48,8 @@ def needed(needs: Needs, blackouts: Iterable[Blackout]) -> tuple[Blackout, ...]:
     All of them leave no time, and the windows alone do.
     """
     left = list(dict.fromkeys(blackouts))
-    for each in tuple(left):
-        others = [other for other in left if other is not each]
+    for blackout in tuple(left):
+        others = [other for other in left if other is not blackout]
         if not needs.fits(others):
             left = others
     return tuple(left)
@@ -86,7 +86,7 @@ def refusal(needs: Needs, parts: "Sequence[StoppedPart]" = ()) -> RefusedError:
 
 
 def _no_time(needs: Needs, banned: Sequence[Blackout]) -> str:
-    named = listed([f"blackout {each.name}" for each in banned])
+    named = listed([f"blackout {blackout.name}" for blackout in banned])
     verb = "leaves" if len(banned) == 1 else "leave"
     return f"{named} {verb} no time{' in its windows' if needs.windows else ''}"
 
@@ -111,12 +111,12 @@ def _stopped(
 def _hint(needs: Needs, banned: Sequence[Blackout], *, has_hosts: bool) -> str:
     """Return how an operator gets time, for each kind of blackout."""
     advice: list[str] = []
-    if own := [each.name for each in banned if each in needs.own]:
+    if own := [blackout.name for blackout in banned if blackout in needs.own]:
         advice.append(f"shorten [[campaign.blackout]] {listed(own)} in the file")
     advice += [
-        f"run `forewarn blackout remove {each.name} --reason TEXT`"
-        for each in banned
-        if each not in needs.own
+        f"run `forewarn blackout remove {blackout.name} --reason TEXT`"
+        for blackout in banned
+        if blackout not in needs.own
     ]
     if has_hosts:
         advice.append("exclude these hosts with [campaign.select] except")

@@ -1,6 +1,5 @@
 """The keys of a campaign file, with their forms and meanings."""
 
-import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -9,6 +8,7 @@ from forewarn.fleet.blackout_fields import BLACKOUT, BLACKOUTS_MAX, NAME, name_o
 from forewarn.fleet.window_fields import WINDOW
 from forewarn.instants import DAY, MINUTE
 from forewarn.problems import quoted
+from forewarn.protocol.host_steps import ARGUMENT_NAME
 from forewarn.settings import forms
 from forewarn.settings.amounts import AMOUNT
 from forewarn.settings.forms import Form, Forms, Option
@@ -37,8 +37,6 @@ few scopes have more."""
 
 LABELS_MAX = 20
 """Maximum labels with a budget or a selection: each is counted for each host."""
-
-_ARGUMENT = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 
 
 def _labels(option: Option, value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -71,7 +69,7 @@ def _step(phase: Phase) -> Form:
 
 
 def _argument(key: str, value: object) -> tuple[str, str]:
-    if not _ARGUMENT.fullmatch(key):
+    if not ARGUMENT_NAME.fullmatch(key):
         raise ValueError(f"{quoted(key)} is not the name of an argument")
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError(f"argument {key} must be a string or a whole number")  # noqa: TRY004
@@ -244,7 +242,8 @@ EXPECT: Mapping[str, Option] = {
         most=7 * DAY,
         text="Time that nine of ten hosts take at most. A host begins only if this time "
         "is left in the window. Durations of the same step `work` that were measured on 10 "
-        "hosts or more replace `typical`, and a longer one replaces `slow`.",
+        "hosts or more replace `typical`, and a longer one replaces `slow`, also one of the "
+        "campaign's own hosts while it runs.",
     ),
 }
 
@@ -253,13 +252,13 @@ CAMPAIGN: Mapping[str, Option] = {
     "reason": Option(form=Forms.LINE, is_needed=True, text="Why the work is done."),
     "impact": Option(
         form=Forms.WORD,
-        words=tuple(each.value for each in Impact),
+        words=tuple(impact.value for impact in Impact),
         is_needed=True,
         text="The effect of the work on VMs.",
     ),
     "order": Option(
         form=Forms.WORD,
-        words=tuple(each.value for each in Order),
+        words=tuple(order.value for order in Order),
         text="Order of the hosts.",
     ),
     "priority": Option(

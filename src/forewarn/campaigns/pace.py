@@ -43,8 +43,8 @@ def pace_of(samples: Sequence[Sample]) -> Pace | None:
         return None
     return Pace(
         hosts=len(samples),
-        turn=max(1, median_high(each.over - each.announced for each in samples)),
-        work=max(1, median_high(each.over - each.started for each in samples)),
+        turn=max(1, median_high(sample.over - sample.announced for sample in samples)),
+        work=max(1, median_high(sample.over - sample.started for sample in samples)),
     )
 
 
@@ -82,10 +82,10 @@ def spent(free: Iterable[Opening], working: Micros) -> Micros | None:
 
     `free` has the times in which hosts may be announced, the earliest first.
     """
-    for each in free:
-        length = each.closes - each.opens
+    for opening in free:
+        length = opening.closes - opening.opens
         if working <= length:
-            return each.opens + working
+            return opening.opens + working
         working -= length
     return None
 

@@ -34,10 +34,10 @@ def stopped_parts(
 ) -> tuple[StoppedPart, ...]:
     """Return the blackouts that stop any of these hosts."""
     stopped = (
-        StoppedPart(blackout=each, hosts=_covered(fleet, hosts, each))
-        for each in blackouts
+        StoppedPart(blackout=blackout, hosts=_covered(fleet, hosts, blackout))
+        for blackout in blackouts
     )
-    return tuple(each for each in stopped if each.hosts)
+    return tuple(part for part in stopped if part.hosts)
 
 
 def _covered(

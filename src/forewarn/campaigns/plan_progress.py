@@ -1,12 +1,13 @@
 """The progress of a plan or simulation of a campaign file, for its waiting caller."""
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from forewarn.protocol.enumerations import Enumeration
 
-class Part(enum.Enum):
+
+class Part(Enumeration):
     """A part of the work; the value is its name in the API."""
 
     WAITING = "waiting"

@@ -344,7 +344,7 @@ def _recovers(
 
 
 def _nothing_left(refusals: Sequence[Refusal]) -> RefusedError:
-    reasons = Counter(each.reason.value for each in refusals)
+    reasons = Counter(refusal.reason.value for refusal in refusals)
     counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
     return RefusedError(
         f"none of the {len(refusals):,} selected hosts can be done: {counts}",
@@ -358,7 +358,7 @@ def _counts(
 ) -> Mapping[str, Mapping[str, int]]:
     """Return the hosts of each zone, cluster, rack, pool and model, and of named labels."""
     named = [label for label, _ in campaign.select.labels]
-    named += [each.label for each in campaign.budget.by]
+    named += [budget.label for budget in campaign.budget.by]
     counted: dict[str, Mapping[str, int]] = {}
     for label in dict.fromkeys([*PLACES, MODEL_LABEL, *named]):
         column = fleet.column(label)
@@ -392,7 +392,7 @@ def _measured(
     campaign: Campaign, past: Collection[Sample], models: set[str]
 ) -> Measured | None:
     """Return the durations that the same work had; None: there is too little of it."""
-    work = [each.name for each in campaign.steps if each.phase is Phase.WORK]
+    work = [step.name for step in campaign.steps if step.phase is Phase.WORK]
     return measured(
         past,
         models,

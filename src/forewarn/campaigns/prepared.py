@@ -95,7 +95,7 @@ def prepare(
         tolerance=tolerance,
         windows=campaign.windows,
         blackouts=campaign.blackouts,
-        checks=tuple(each.use for each in campaign.checks),
+        checks=tuple(check.use for check in campaign.checks),
         steps=campaign.steps,
         tenant_most=tenant_most,
         slow=campaign.expect.slow,

@@ -7,6 +7,7 @@ after each resumption, so that a fault of the work meets few hosts.
 
 from dataclasses import replace
 
+from forewarn.campaigns.durations import SAMPLES_MIN, SLOW, percentile
 from forewarn.campaigns.lifecycle import CampaignInput, step
 from forewarn.campaigns.record import (
     CAMPAIGN_OUTCOMES_MAX,
@@ -14,10 +15,14 @@ from forewarn.campaigns.record import (
     Halt,
     HaltCause,
 )
+from forewarn.fleet.windows import openings
 from forewarn.instants import HOUR, Micros
 from forewarn.protocol.actors import Actor
 
 _DONE, _FAILED = "d", "f"
+
+WORKS_MAX = 50
+"""Hosts whose times a campaign keeps: a night of a small one, in half a kilobyte."""
 
 DRAINS_MAX = 3
 """Maximum attempts to move the VMs of a host away. Each costs the tenants a notice, and a
@@ -66,6 +71,31 @@ def host_done(campaign: CampaignRecord, *, now: Micros) -> CampaignRecord:
         ramp_done=ramp_done,
         moved_at=now,
     )
+
+
+def host_timed(
+    campaign: CampaignRecord, began: Micros, ended: Micros
+) -> CampaignRecord:
+    """Return the campaign after it measured the work on a host.
+
+    Work that has begun is never broken off by the end of a window, so it is counted.
+    """
+    works = (*campaign.works, ended - began)[-WORKS_MAX:]
+    opening = next(openings(campaign.windows, began), None)
+    has_overrun = (
+        opening is not None and opening.opens <= began and opening.closes < ended
+    )
+    return replace(campaign, works=works, overran=campaign.overran + has_overrun)
+
+
+def own_slow(campaign: CampaignRecord) -> Micros:
+    """Return the slow time of its own hosts, or the present one if that is longer.
+
+    Too few hosts tell nothing.
+    """
+    if len(campaign.works) < SAMPLES_MIN:
+        return campaign.slow
+    return max(campaign.slow, percentile(campaign.works, SLOW))
 
 
 def host_skipped(

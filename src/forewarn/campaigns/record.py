@@ -4,7 +4,6 @@ The budgets stay as the file writes them, because a percentage counts from the h
 the fleet at each decision.
 """
 
-import enum
 from dataclasses import dataclass
 
 from forewarn.campaigns.lifecycle import CampaignState
@@ -13,9 +12,17 @@ from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.windows import Window
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor, service_part
+from forewarn.protocol.enumerations import Enumeration
+from forewarn.protocol.frozen import same_as
 
 CAMPAIGN_OUTCOMES_MAX = 1_000
 """Maximum finished hosts that a tolerance counts back: one character each in the record."""
+
+TERMS_CHANGED = "terms"
+"""Value of `fitted` after a change of budgets or blackouts: no digest is equal to it."""
+
+WINDOWS_CHANGED = "windows"
+"""Value of `fitted` after a change of windows, which announced hosts may miss now."""
 
 CHECKS = service_part("checks")
 """The actor that halts and pauses campaigns for their checks."""
@@ -47,7 +54,7 @@ class BudgetTerms:
     work or down."""
 
 
-class HaltCause(enum.Enum):
+class HaltCause(Enumeration):
     """Why a campaign was halted."""
 
     OPERATOR = "operator"
@@ -144,7 +151,7 @@ class CampaignRecord:
     named has no limit."""
     slow: Micros = 0
     """Time of the work on one host, without its notice, that must fit before the end of a
-    window."""
+    window. It grows with the times of its own hosts."""
     notice: Micros = 0
     """Notice of its events, by the current settings."""
     ended: Micros = 0
@@ -171,6 +178,10 @@ class CampaignRecord:
     """Hosts that were done since the last change of `ramp`."""
     outcomes: str = ""
     """The results of the last finished hosts, the newest last: `d` done, `f` failed."""
+    works: tuple[Micros, ...] = ()
+    """Times of the work on its last hosts that were done, the newest last."""
+    overran: int = 0
+    """Hosts that were done after the window had closed in which they began."""
     done: int = 0
     skipped: int = 0
     skipped_ahead: tuple[tuple[int, int], ...] = ()
@@ -189,7 +200,8 @@ class CampaignRecord:
     """Time of the last progress: a host was announced or has ended."""
     fitted: str = ""
     """Digest of the blackouts that all announced hosts are known to avoid, and of the
-    `overlap_notice` with which waiting hosts were looked at; empty: of none."""
+    `overlap_notice` with which waiting hosts were looked at; empty: of none. `TERMS_CHANGED` or
+    `WINDOWS_CHANGED`: hosts are looked at again."""
     overlap_before: int = 0
     """A larger `overlap_notice` with which hosts in flight can have been announced."""
     due_at: Micros = 0
@@ -199,10 +211,13 @@ class CampaignRecord:
     removed; empty: none, or one of a version that did not store it."""
     revision: int = 0
 
+    key = same_as("campaign_id")
+    """The key in a store."""
+
     @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.campaign_id
+    def subject(self) -> str:
+        """Return the campaign as the subject of history entries."""
+        return f"campaign:{self.campaign_id}"
 
     @property
     def has_ended(self) -> bool:

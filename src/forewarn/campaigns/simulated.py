@@ -154,13 +154,13 @@ def joined(
 ) -> Iterator[tuple[Micros, Micros]]:
     """Yield the spans in their order, with overlapping and adjacent ones as one."""
     begins = ends = -1
-    for each in sorted(spans):
-        if begins >= 0 and each[0] <= ends:
-            ends = max(ends, each[1])
+    for span in sorted(spans):
+        if begins >= 0 and span[0] <= ends:
+            ends = max(ends, span[1])
             continue
         if begins >= 0:
             yield begins, ends
-        begins, ends = each
+        begins, ends = span
     if begins >= 0:
         yield begins, ends
 

@@ -75,11 +75,11 @@ class Targets:
         """Rank the open hosts of each pool by their free capacity."""
         self._fleet = fleet
         self._free = {
-            each.name: [
+            resource.name: [
                 WITHOUT_LIMIT if size == NO_LIMIT else size - used
-                for size, used in zip(each.size, each.used, strict=True)
+                for size, used in zip(resource.size, resource.used, strict=True)
             ]
-            for each in (fleet.places, fleet.vcpu, fleet.memory)
+            for resource in (fleet.places, fleet.vcpu, fleet.memory)
         }
         places = self._free["places"]
         self._open: defaultdict[int, list[int]] = defaultdict(list)
@@ -92,7 +92,7 @@ class Targets:
         self._has_zonal = any(fleet.is_zonal)
         self._spreads: dict[int, _Spread] = {}
         self._ranked: dict[tuple[int, str], list[int]] = {}
-        largest = [each.largest for each in fleet.resources]
+        largest = [resource.largest for resource in fleet.resources]
         self._wanted = [*zip(fleet.pool.of, *largest, strict=True)]
         """The pool of each host, and the sizes of a room that each of its VMs fits in."""
         self._rooms_of: dict[tuple[int, ...], _Rooms] = {}
@@ -169,7 +169,7 @@ class Targets:
         rooms = self._rooms_of.get(key)
         if rooms is None:
             pool, *sizes = key
-            frees = [self._free[each.name] for each in self._fleet.resources]
+            frees = [self._free[resource.name] for resource in self._fleet.resources]
             roomiest = [
                 (other, room)
                 for other in self._open[pool][:CANDIDATES_MAX]
@@ -317,8 +317,8 @@ class Targets:
     def _host(self, number: int) -> Host:
         fleet = self._fleet
         sizes = (
-            None if each.size[number] == NO_LIMIT else each.size[number]
-            for each in (fleet.places, fleet.vcpu, fleet.memory)
+            None if resource.size[number] == NO_LIMIT else resource.size[number]
+            for resource in (fleet.places, fleet.vcpu, fleet.memory)
         )
         capacity, vcpu, memory = sizes
         return Host(

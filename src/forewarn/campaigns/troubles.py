@@ -3,20 +3,20 @@
 Reasons that end soon with the time are left out, such as a soak or a closed window.
 """
 
-import enum
 from dataclasses import dataclass
 
 from forewarn.campaigns import gate
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.instants import DAY, Micros
+from forewarn.protocol.enumerations import Enumeration
 
 STALLED_AFTER: Micros = DAY
 """Time without progress, after the notice and work of a host, that needs an operator. It
 is longer than any usual work, and an operator still learns of it on the next day."""
 
 
-class TroubleKind(enum.Enum):
+class TroubleKind(Enumeration):
     """Reasons why a campaign needs an operator, the worst first."""
 
     HALTED = "halted"
@@ -65,9 +65,9 @@ def of(
     if campaign.halt is not None:
         return (Trouble(kind=TroubleKind.HALTED, since=campaign.halt.at),)
     troubles = [
-        Trouble(kind=TroubleKind.CHECKS, since=each.at)
-        for each in campaign.pauses
-        if each.is_of_checks
+        Trouble(kind=TroubleKind.CHECKS, since=pause.at)
+        for pause in campaign.pauses
+        if pause.is_of_checks
     ]
     if _is_held_by_failures(campaign, at_once):
         troubles.append(Trouble(kind=TroubleKind.FAILED_HOSTS, since=campaign.moved_at))

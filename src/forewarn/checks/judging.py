@@ -33,7 +33,7 @@ def judge_query(status: int, body: bytes, bounds: Bounds) -> Judged:
         samples = list(_samples(status, answer))
     except _UnusableError as error:
         return unknown(str(error))
-    wrong = [each for each in samples if not bounds.contains(each[1])]
+    wrong = [sample for sample in samples if not bounds.contains(sample[1])]
     numbers = [each for each in wrong if not math.isnan(each[1])]
     if numbers:
         return failed(f"{_shown(numbers)}, not {bounds.text}")
@@ -66,7 +66,7 @@ def judge_page(status: int, body: bytes, page: Page) -> Judged:
 def judge_exit(status: int, output: str) -> Judged:
     """Judge the exit status of a program; negative: the signal that ended it.
 
-    `said` is the last line of its output.
+    `output` is the last line of its output.
     """
     more = f": {output}" if output else ""
     if status == 0:

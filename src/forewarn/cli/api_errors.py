@@ -65,7 +65,7 @@ def error_of(
             status,
             f"the {file} file cannot be used",
             hint=str(error.get("hint", "")),
-            lines=[str(each["text"]) for each in error["problems"]],
+            lines=[str(problem["text"]) for problem in error["problems"]],
         )
     message, hint = _in_options(error, command)
     seconds = answer.headers.get("Retry-After", "")
@@ -97,13 +97,13 @@ def _in_options(error: Mapping[str, Any], command: Command | None) -> tuple[str,
         return f"{options.get(place, place)}{colon}{rest}", hint
     named: list[str] = []
     sentences: list[str] = []
-    for each in problems:
-        member, _, index = str(each["place"]).partition(".")
+    for problem in problems:
+        member, _, index = str(problem["place"]).partition(".")
         name = options.get(member, member)
         named += [name] if member in options and name not in named else []
         number = f" number {int(index) + 1}" if index.isdecimal() else ""
         place = f"{name}{number}: " if name else ""
-        sentences.append(f"{place}{each['message']}")
+        sentences.append(f"{place}{problem['message']}")
     if named:
         hint = f"Run `forewarn {command.name} --help` to see the form of {named[0]}."
     return "; ".join(sentences), hint
@@ -112,9 +112,9 @@ def _in_options(error: Mapping[str, Any], command: Command | None) -> tuple[str,
 def _options(command: Command) -> dict[str, str]:
     """Return the options of a command by the members of its requests."""
     options = {
-        each.key: each.metavar or each.name if each.is_word else each.name
-        for each in command.options
+        option.key: option.metavar or option.name if option.is_word else option.name
+        for option in command.options
     }
     if entry := VERBS.get(command.verb):
-        options |= {each.key: each.name for each in entry.arguments}
+        options |= {argument.key: argument.name for argument in entry.arguments}
     return options

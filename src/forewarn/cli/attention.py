@@ -64,7 +64,7 @@ def problems(call: Call) -> int:
 
 def waits(call: Call) -> int:
     """List the tenants whose approval is missing."""
-    answer = Client.of(call).whole("waits", selectors(call, "vm"), "waits")
+    answer = Client.of(call).whole("waits", selectors(call, "vm", "rollout"), "waits")
     output.listed(
         call,
         answer,
@@ -140,6 +140,7 @@ PROBLEMS = Listing(
     state="kind",
     order="kind",
     ended="ended",
+    times=("since",),
     keeps_ended=False,
 )
 
@@ -208,20 +209,21 @@ def _next_row(need: Json) -> tuple[str, ...]:
     )
 
 
-CAMPAIGN_HOSTS_SHOWN = 3
-"""Hosts in the text about a campaign: its explanation fits on a screen, and --json has
-more."""
+REASONED_MAX = 3
+"""Operations in the text of an explanation that have their reasons, so that it fits on a
+screen. Further ones have a line each, since the object has the reasons of all."""
 
 
 def explain(call: Call) -> int:
-    """Explain an operation, rollout, event, campaign, host or VM."""
+    """Explain any object by its ID or name."""
     answer = Client.of(call).get(
         f"explain/{part(call.text('id'))}", selectors(call, "kind")
     )
-    return output.said(call, answer, *_explanation(answer))
+    return output.said(call, answer, *explanation_lines(answer))
 
 
-def _explanation(answer: Json) -> Iterator[str]:
+def explanation_lines(answer: Json) -> Iterator[str]:
+    """Yield the text of an explanation."""
     name = (
         answer["what"]
         if answer["id"] in answer["what"]
@@ -231,25 +233,49 @@ def _explanation(answer: Json) -> Iterator[str]:
     yield from _reasons(answer)
     yield from (f"  - {limit['text']}" for limit in answer["abilities"])
     # The reasons of a campaign are first; a few hosts show what else it waits for.
-    shown = CAMPAIGN_HOSTS_SHOWN if answer["kind"] == "campaign" else None
-    for each in answer["operations"][:shown]:
-        yield ""
-        yield f"{each['operation']}, {each['what']}: {each['state']}"
-        yield from _reasons(each)
+    shown = REASONED_MAX if answer["kind"] == "campaign" else None
+    yield from _operations(answer, answer["operations"][:shown])
     if coming := answer["upcoming"]:
         yield ""
         yield "Coming work on it:"
         yield from (f"  * {upcoming_line(each)}" for each in coming)
     left_out = len(answer["operations"][shown:]) if shown else 0
     if more := answer["more_operations"] + left_out:
-        name = answer["id"]
-        command = (
-            f"campaign show {name} --all"
-            if answer["kind"] == "campaign"
-            else f"operations {_OPTIONS[answer['kind']]} {name}"
-        )
+        command = _command_for_more(answer)
         yield ""
         yield f"and {count(more, 'more open operation')}: forewarn {command}"
+
+
+def _command_for_more(answer: Json) -> str:
+    """Return the command that lists all open operations of an object."""
+    kind, name = answer["kind"], answer["id"]
+    if kind == "campaign":
+        return f"campaign show {name} --all"
+    if kind == "place":
+        where, _, name = name.partition("=")
+        return f"operations --{where} {name}"
+    return f"operations {_OPTIONS[kind]} {name}"
+
+
+def _operations(answer: Json, operations: list[Json]) -> Iterator[str]:
+    """Yield the operations of an object: with their reasons if they are few.
+
+    The reasons of a single operation are those of the object, and are not repeated.
+    """
+    brief = len(operations) > REASONED_MAX
+    if brief:
+        yield ""
+    for operation in operations:
+        head = f"{operation['operation']}, {operation['what']}: {operation['state']}"
+        if brief:
+            yield f"{head}, {operation['status']}"
+            continue
+        yield ""
+        yield head
+        if operation["blocked_by"] == answer["blocked_by"]:
+            yield operation["status"]
+        else:
+            yield from _reasons(operation)
 
 
 _OPTIONS = {
@@ -257,10 +283,12 @@ _OPTIONS = {
     "request": "--rollout",
     "host": "--host",
     "vm": "--vm",
+    "scope": "--scope",
+    "tenant": "--tenant",
 }
 """The options that list the operations of an object, by its kind."""
 
 
 def _reasons(answer: Json) -> Iterator[str]:
-    yield f"{answer['standing']}{':' if answer['blocked_by'] else ''}"
+    yield f"{answer['status']}{':' if answer['blocked_by'] else ''}"
     yield from (f"  * {reason}" for reason in answer["blocked_by"])

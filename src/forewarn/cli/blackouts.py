@@ -34,12 +34,12 @@ def show(call: Call) -> int:
 
 def wide_blackout_lines(answer: Json) -> Iterator[str]:
     """Yield the blackouts of the service, one per line."""
-    for each in answer["blackouts"]:
-        now = " (now)" if each["in_force"] else ""
-        where = ", ".join(each["where"]) or "the whole fleet"
+    for blackout in answer["blackouts"]:
+        now = " (now)" if blackout["in_force"] else ""
+        where = ", ".join(blackout["where"]) or "the whole fleet"
         yield (
-            f"{blackout_line(each)}{now}, {where}, set by {each['by']} at "
-            f"{each['since']}: {each['reason']}"
+            f"{blackout_line(blackout)}{now}, {where}, set by {blackout['by']} at "
+            f"{blackout['since']}: {blackout['reason']}"
         )
     if not answer["blackouts"]:
         yield "the service has no blackouts"

@@ -1,6 +1,6 @@
 """`brake on`, `off` and `show`."""
 
-from forewarn.cli import output
+from forewarn.cli import dry_runs, output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call
 
@@ -17,6 +17,8 @@ def take_off(call: Call) -> int:
 
 def _set(call: Call, *, is_on: bool, withdraw: bool = False) -> int:
     body = {"on": is_on, "reason": call.text("reason"), "withdraw": withdraw}
+    if call.flag("dry_run"):
+        return dry_runs.send(call, "brake", body)
     answer = Client.of(call).post("brake", body)
     return output.said(call, answer, _line(answer))
 
@@ -32,7 +34,7 @@ def _line(brake: Json) -> str:
         return "the brake is off"
     parts = [brake["text"], f"it came on at {brake['since']}"]
     if brake["withdraws"]:
-        parts.append("announced routine work is withdrawn")
-    if brake["calm_ends"]:
-        parts.append(f"unless more is lost, it ends at {brake['calm_ends']}")
+        parts.append("announced planned work is withdrawn")
+    if brake["ends"]:
+        parts.append(f"unless more is lost, it ends at {brake['ends']}")
     return "; ".join(parts)

@@ -6,7 +6,6 @@ from typing import Any
 from forewarn.cli import output
 from forewarn.cli.blackouts import blackout_lines
 from forewarn.cli.client import Json
-from forewarn.cli.tables import second
 from forewarn.instants import SECOND, describe_duration, format_duration
 from forewarn.problems import listed
 from forewarn.texts import count
@@ -72,8 +71,8 @@ def _numbers() -> Iterator[int]:
 def _groups(plan_: Json) -> Iterator[str]:
     for label, values in plan_["counts"].items():
         shown = ", ".join(
-            f"{each['value'] or '(none)'} {each['hosts']:,}"
-            for each in values[:GROUPS_SHOWN]
+            f"{value['value'] or '(none)'} {value['hosts']:,}"
+            for value in values[:GROUPS_SHOWN]
         )
         left = len(values) - GROUPS_SHOWN
         yield f"{label}: {shown}" + (f" and {left} more" if left > 0 else "")
@@ -82,7 +81,7 @@ def _groups(plan_: Json) -> Iterator[str]:
 def _tenants(plan_: Json) -> Iterator[str]:
     tenants: Sequence[Json] = plan_["tenants"]
     if tenants:
-        shown = ", ".join(f"{each['tenant']} {each['vms']:,}" for each in tenants)
+        shown = ", ".join(f"{tenant['tenant']} {tenant['vms']:,}" for tenant in tenants)
         left = plan_["tenant_count"] - len(tenants)
         yield f"VMs of tenants: {shown}" + (f" and {left:,} more" if left else "")
 
@@ -163,7 +162,7 @@ def _measured(durations: Json) -> str:
 
 def _when(end: Any) -> str:
     left = describe_duration(round(end["seconds"]) * SECOND)
-    return f"{second(end['ends'])}, in {left}"
+    return f"{end['ends']}, in {left}"
 
 
 def _refused(plan_: Json) -> Iterator[str]:

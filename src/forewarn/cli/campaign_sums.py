@@ -20,8 +20,8 @@ def lines(sums: Json) -> Iterator[str]:
         f"{name} {campaign_figures.duration(seconds)}"
         for name, seconds in sums["seconds"].items()
     )
-    for each in sums["failures"]:
-        yield f"failed: {each['host']} ({each['operation']}): {each['note']}"
+    for failure in sums["failures"]:
+        yield f"failed: {failure['host']} ({failure['operation']}): {failure['note']}"
     if left := sums["failures_count"] - len(sums["failures"]):
         yield f"and {count(left, 'more failure')}"
 

@@ -5,14 +5,13 @@ import io
 from collections.abc import Iterable, Sequence
 
 from forewarn.campaigns.text import PLAN_HOSTS_MAX
-from forewarn.cli import campaign_plan, campaign_sums, files, output
+from forewarn.cli import campaign_plan, campaign_sums, dry_runs, files, output
 from forewarn.cli.blackouts import blackout_line
 from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
-from forewarn.cli.listings import CAMPAIGNS, OPERATIONS
+from forewarn.cli.listings import CAMPAIGNS, CAMPAIGNS_WITH_ENDS, OPERATIONS
 from forewarn.cli.lists import show as show_list
 from forewarn.cli.progress import PROGRESS_PATH
-from forewarn.cli.tables import second
 from forewarn.cli.watching import watch as watch_list
 from forewarn.clock import SystemClock
 from forewarn.console.single import single_page
@@ -20,7 +19,11 @@ from forewarn.instants import SECOND, format_duration, format_instant
 from forewarn.texts import count, printable
 
 FAILED_SHOWN = 20
-"""Failed hosts, and deferred hosts, in the text of a campaign."""
+"""Failed hosts, deferred hosts, and skipped hosts in the text of a campaign."""
+
+ENDS_ASKED_MAX = 20
+"""Campaigns of a list whose expected ends are asked for: one request each, and few
+campaigns are open together."""
 
 _RUNNING_STAGES = ("STAGE", "HOSTS", "LEFT", "STATE", "SOAK", "APPROVAL")
 _RACKS = ("STAGE", "RACK", "HOSTS", "DONE", "IN FLIGHT", "WAITING", "FAILED", "SKIPPED")
@@ -65,6 +68,8 @@ def start(call: Call) -> int:
         "digest": call.text("plan"),
         "reason": call.text("reason"),
     }
+    if call.flag("dry_run"):
+        return dry_runs.send(call, "campaigns", body)
     campaign = Client.of(call).post("campaigns", body)
     return output.shown(call, campaign, _started)
 
@@ -74,8 +79,8 @@ def _started(campaign: Json) -> None:
         f"campaign {campaign['name']} ({campaign['campaign']}) is {campaign['state']}: "
         f"{campaign_plan.work_of(campaign)} of {count(campaign['hosts'], 'host')}"
     )
-    for each in campaign["warnings"]:
-        output.sentence(f"warning: {each}")
+    for warning in campaign["warnings"]:
+        output.sentence(f"warning: {warning}")
     output.line(f"next: forewarn campaign show {campaign['name']}")
 
 
@@ -84,8 +89,21 @@ def list_(call: Call) -> int:
     if call.flag("watch"):
         return watch_list(call, CAMPAIGNS, {})
     query = {"all": "true"} if call.flag("all") else {}
-    campaigns = Client.of(call).every("campaigns", "campaigns", query)
-    return show_list(call, CAMPAIGNS, CAMPAIGNS.sorted(campaigns))
+    client = Client.of(call)
+    campaigns = CAMPAIGNS.sorted(client.every("campaigns", "campaigns", query))
+    with_ends = [
+        {**each, "eta": _eta(client, each) if place < ENDS_ASKED_MAX else None}
+        for place, each in enumerate(campaigns)
+    ]
+    return show_list(call, CAMPAIGNS_WITH_ENDS, with_ends)
+
+
+def _eta(client: Client, campaign: Json) -> Json | None:
+    """Return the expected end of a campaign; None: it has ended."""
+    if campaign["ended"]:
+        return None
+    eta: Json = client.get(f"campaigns/{part(campaign['campaign'])}/outlook")["eta"]
+    return eta
 
 
 def watch(call: Call) -> int:
@@ -101,15 +119,21 @@ def show(call: Call) -> int:
     racks: Json = {}
     if call.flag("racks"):
         racks = client.get(f"campaigns/{part(campaign['campaign'])}/racks")
+    eta = _eta(client, campaign)
+    skips: Json = {"skipped_count": 0, "skipped": []}
+    if campaign["skipped"]:
+        skips = client.get(f"campaigns/{part(campaign['campaign'])}/skipped")
     operations: Sequence[Json] = ()
     if call.flag("all"):
         query = {"rollout": campaign["rollout"], "all": "true"}
         operations = OPERATIONS.sorted(client.every("operations", "operations", query))
     if call.flag("json"):
         more = {"operations": operations} if call.flag("all") else {}
-        output.document({**campaign, **racks, **more})
+        added = {"eta": eta, "skipped_hosts": skips["skipped"]}
+        output.document({**campaign, **added, **racks, **more})
         return Exit.DONE
-    show_campaign(campaign)
+    show_campaign(campaign, eta)
+    _show_skipped(skips)
     if racks:
         output.line()
         _show_racks(racks)
@@ -162,6 +186,7 @@ def report(call: Call) -> int:
     if call.text("csv") or call.text("html"):
         return Exit.DONE
     show_campaign(campaign)
+    _show_skipped(sums)
     output.line()
     for line in campaign_sums.lines(sums):
         output.sentence(line)
@@ -172,28 +197,32 @@ def _csv(attempts: Iterable[Json]) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow([*_CSV, "vms", "approvals"])
-    for each in attempts:
-        cells = ["" if each[name] is None else each[name] for name in _CSV]
-        rows.writerow([*cells, len(each["vms"]), len(each["approvals"])])
+    for attempt in attempts:
+        cells = ["" if attempt[name] is None else attempt[name] for name in _CSV]
+        rows.writerow([*cells, len(attempt["vms"]), len(attempt["approvals"])])
     return text.getvalue()
 
 
 def _show_waits(campaign: Json) -> None:
     if campaign["waits_for"]:
         output.sentence(f"waits: {campaign['waits_for']}")
-    for each in campaign["warnings"]:
-        output.sentence(f"warning: {each}")
+    for warning in campaign["warnings"]:
+        output.sentence(f"warning: {warning}")
 
 
-def show_campaign(campaign: Json) -> None:
-    """Print a campaign: one screen, however many hosts it has."""
+def show_campaign(campaign: Json, eta: Json | None = None) -> None:
+    """Print a campaign: one screen, however many hosts it has.
+
+    `eta` is its expected end; None: it is not shown.
+    """
+    # A campaign that `maintain` implies has the ID of its rollout as its name.
+    name, id_ = campaign["name"], campaign["campaign"]
     output.line(
-        f"{campaign['name']} ({campaign['campaign']}): {campaign['state']}, {campaign_plan.work_of(campaign)} of "
-        f"{count(campaign['hosts'], 'host')}"
+        f"{name if name == id_ else f'{name} ({id_})'}: {campaign['state']}, "
+        f"{campaign_plan.work_of(campaign)} of {count(campaign['hosts'], 'host')}"
     )
-    output.line(
-        f"started by {campaign['actor']} at {second(campaign['created'])}: {campaign['reason']}"
-    )
+    why = f": {campaign['reason']}" if campaign["reason"] else ""
+    output.line(f"started by {campaign['actor']} at {campaign['created']}{why}")
     counts = (
         (campaign["done"], "done"),
         (campaign["in_flight"], "in flight"),
@@ -207,25 +236,17 @@ def show_campaign(campaign: Json) -> None:
         (campaign["skipped"], "skipped"),
     )
     output.line(", ".join(f"{number:,} {name}" for number, name in counts))
+    if eta is not None:
+        output.line(f"expected end: {expected_end(eta)}")
     _print_terms(campaign)
-    if campaign["vms_down"]:
-        most = campaign["vms_down_max"]
-        limit = "" if most is None else f", of at most {most:,} tolerated"
-        output.line(f"VMs down after the work: {campaign['vms_down']:,}{limit}")
-    if campaign["drift"]:
-        output.line(
-            f"drift: {count(campaign['drift'], 'new host')} of the fleet would be selected: "
-            f"forewarn campaign add {campaign['name']} --drift --reason TEXT"
-        )
+    _show_findings(campaign)
     if campaign["halted"]:
         halted = campaign["halted"]
         output.sentence(
-            f"halted by {halted['by']} at {second(halted['at'])}: {halted['message']}"
+            f"halted by {halted['by']} at {halted['at']}: {halted['message']}"
         )
     for each in campaign["pauses"]:
-        output.sentence(
-            f"paused by {each['by']} at {second(each['at'])}: {each['reason']}"
-        )
+        output.sentence(f"paused by {each['by']} at {each['at']}: {each['reason']}")
     for window in campaign["windows"]:
         output.line(f"window: {window}")
     for blackout in campaign["blackouts"]:
@@ -251,16 +272,60 @@ def show_campaign(campaign: Json) -> None:
     _show_deferred(campaign)
 
 
+def _show_findings(campaign: Json) -> None:
+    """Print what the campaign has found: VMs that are down, overruns, and drift."""
+    if campaign["vms_down"]:
+        most = campaign["vms_down_max"]
+        limit = "" if most is None else f", of at most {most:,} tolerated"
+        output.line(f"VMs down after the work: {campaign['vms_down']:,}{limit}")
+    if campaign["overran"]:
+        slow = format_duration(round(campaign["slow_seconds"] * SECOND))
+        output.line(
+            f"overran: {count(campaign['overran'], 'host')} ended after the close of the "
+            f"window; from now on {slow} must be left"
+        )
+    if campaign["drift"]:
+        output.line(
+            f"drift: {count(campaign['drift'], 'new host')} of the fleet would be selected: "
+            f"forewarn campaign add {campaign['name']} --drift --reason TEXT"
+        )
+
+
+def expected_end(eta: Json) -> str:
+    """Return when a campaign is expected to end, and by what that was computed."""
+    if eta["at"] is None:
+        return f"unknown ({eta['unknown']})"
+    approvals = eta["approvals"]
+    if_approved = (
+        f", if {count(approvals, 'stage')} {'is' if approvals == 1 else 'are'} approved "
+        "at once"
+        if approvals
+        else ""
+    )
+    return f"{eta['at']} ({count(eta['hosts'], 'host')} measured{if_approved})"
+
+
+def _show_skipped(skips: Json) -> None:
+    """Print the hosts that a campaign leaves out, with their reasons."""
+    shown = skips["skipped"][:FAILED_SHOWN]
+    if shown:
+        output.line()
+    for each in shown:
+        output.sentence(f"skipped: {each['host']}: {each['reason']}")
+    if left := skips["skipped_count"] - len(shown):
+        output.line(f"and {count(left, 'more skipped host')}")
+
+
 def _show_racks(campaign: Json) -> None:
     """Print the hosts by stage and rack."""
     left = campaign["racks_left_out"]
     rows = (
         (
-            str(each["stage"]),
-            each["rack"] or "-",
-            *(f"{each[name.lower().replace(' ', '_')]:,}" for name in _RACKS[2:]),
+            str(rack["stage"]),
+            rack["rack"] or "-",
+            *(f"{rack[name.lower().replace(' ', '_')]:,}" for name in _RACKS[2:]),
         )
-        for each in campaign["racks"]
+        for rack in campaign["racks"]
     )
     rest = f"and {count(left, 'more row')}" if left else ""
     output.table("no hosts", _RACKS, rows, rest)
@@ -272,9 +337,7 @@ def _show_deferred(campaign: Json) -> None:
     if shown:
         output.line()
     for each in shown:
-        when = (
-            f"tried again from {second(each['until'])} on" if each["until"] else "next"
-        )
+        when = f"tried again from {each['until']} on" if each["until"] else "next"
         output.sentence(
             f"deferred: {each['host']}, {each['attempts']} of {each['attempts_max']} "
             f"attempts, {when} (forewarn explain {each['operation']})"
@@ -311,7 +374,7 @@ def _running_stage(campaign: Json, place: int) -> Sequence[str]:
         # A stage that has soaked can wait for its approval.
         state = "runs" if stage["left"] else "done"
         if stage["soaks_until"]:
-            state = f"soaks until {second(stage['soaks_until'])}"
+            state = f"soaks until {stage['soaks_until']}"
     soak = format_duration(round(stage["soak_seconds"] * SECOND))
     approval = "-"
     if stage["approval"]:

@@ -20,16 +20,16 @@ def _table(deferrals: Sequence[Json]) -> None:
         ("SCOPE", "VM", "UNTIL", "TIMES", "BY", "REASON", "TENANT", "ROLLOUT"),
         [
             (
-                each["scope"],
-                each["vm"] or "all",
-                "over" if each["over"] else each["until"] or "at once",
-                str(each["deferrals"]),
-                each["by"],
-                each["reason"],
-                each["tenant"],
-                each["rollout"] or "-",
+                deferral["scope"],
+                deferral["vm"] or "all",
+                "over" if deferral["over"] else deferral["until"] or "at once",
+                str(deferral["deferrals"]),
+                deferral["by"],
+                deferral["reason"],
+                deferral["tenant"],
+                deferral["rollout"] or "-",
             )
-            for each in deferrals
+            for deferral in deferrals
         ],
         essential=3,
     )

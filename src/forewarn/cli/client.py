@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -25,6 +26,9 @@ from forewarn.cli.stopping import patience
 
 Json: TypeAlias = Mapping[str, Any]
 """An object in a response."""
+
+_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
+"""The number that Python puts before the text of a failed system call."""
 
 CONNECT_SECONDS = 5.0
 """Timeout to connect, in seconds: a running service accepts much sooner."""
@@ -261,13 +265,13 @@ class Client:
     def _messages(self, lines: Iterator[str]) -> Generator[tuple[str, Any]]:
         """Yield the messages in the lines of server-sent events."""
         name = position = ""
-        for each in lines:
-            field, _, value = each.partition(": ")
+        for line in lines:
+            field, _, value = line.partition(": ")
             if field == "event":
                 name = value
             elif field == "id":
                 position = value
-            elif not each:
+            elif not line:
                 self._position = position
             elif field == "data":
                 data = json.loads(value)
@@ -346,13 +350,13 @@ class Client:
             f"Check that it runs (`forewarn {how}`) and that FOREWARN_URL is correct."
         )
         causes = list(_causes(error))
-        if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             hint = "Name the certificate of the authority in --ca-file or FOREWARN_CA_FILE."
-        elif any(isinstance(each, PermissionError) for each in causes):
+        elif any(isinstance(cause, PermissionError) for cause in causes):
             hint = "Run the command as root or as a member of the service's group."
         return CommandError(
             Exit.UNREACHABLE,
-            f"the {server} at {self.url} cannot be reached: {error or 'no response'}",
+            f"the {server} at {self.url} cannot be reached: {_without_number(error)}",
             hint=hint,
         )
 
@@ -363,6 +367,11 @@ def _is_lost(error: httpx2.TransportError) -> bool:
         error,
         httpx2.TimeoutException | httpx2.ReadError | httpx2.RemoteProtocolError,
     )
+
+
+def _without_number(error: Exception) -> str:
+    """Return the text of an error for people, without the number of the system call."""
+    return _NUMBER.sub("", str(error)) or "no response"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -7,6 +7,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.instants import SECOND, describe_duration
+from forewarn.wording.replicas import ACCEPT_LOSS, refuses
 
 _COLUMNS = ("REPLICA", "ROLE", "BEHIND", "LAST SIGN", "VERSION", "URL")
 
@@ -23,6 +24,8 @@ _STANDBY = {
     ),
 }
 
+_REFUSES = "refuses"
+
 
 def show(call: Call) -> int:
     """Show the replicas."""
@@ -38,6 +41,9 @@ def _print(cluster: Mapping[str, Any]) -> None:
     if cluster["synchronous_standby"] is not None:
         output.line(_STANDBY[cluster["synchronous_standby"]])
     output.table("no replicas", _COLUMNS, map(_row, cluster["replicas"]), essential=3)
+    for replica in cluster["replicas"]:
+        if replica["role"] == _REFUSES:
+            output.line(f"{refuses(replica['name'])}. {ACCEPT_LOSS}")
 
 
 def _head(cluster: Mapping[str, Any]) -> str:

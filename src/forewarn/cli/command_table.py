@@ -146,6 +146,11 @@ REASON = Option(
     may_be_empty=True,
     help=arguments.REASON.about,
 )
+DRY_RUN = Option(
+    name="--dry-run",
+    is_flag=True,
+    help="Change nothing, and print the effect that the request would have.",
+)
 CA_FILE = Option(
     name="--ca-file",
     metavar="FILE",

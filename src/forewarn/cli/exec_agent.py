@@ -14,7 +14,7 @@ _CONFIG = "--config"
 
 
 def become_agent(arguments: Sequence[str], *, program: str) -> None:
-    """Execute the agent if `words` start it; else return.
+    """Execute the agent if `arguments` start it; else return.
 
     `program` is `sys.argv[0]`.
     """

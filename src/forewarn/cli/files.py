@@ -11,9 +11,10 @@ from forewarn.settings.files import read_bounded, read_file
 
 STANDARD_INPUT = "-"
 
-TEXT_BYTES_MAX = 64 << 20
-"""Maximum bytes of a file that a user names: the operator API accepts a fleet file of
-this size, which is the longest kind."""
+TEXT_BYTES_MAX = 512 << 20
+"""Maximum bytes of a file that a user names: a service reads a fleet file of this size
+when it starts, which is the longest kind. A larger file than the operator API accepts is
+refused by the API."""
 
 LINKS_MAX = 40
 """Maximum symbolic links that a name leads through, as in the kernel."""

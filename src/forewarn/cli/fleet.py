@@ -101,8 +101,8 @@ def _print_fleet(
         output.line(empty)
         return
     scopes, vms = fleet["scopes"], fleet["vms"]
-    down = Counter(each["host"] for each in vms if each["state"] == "down")
-    rows = [_host_row(each, down[each["name"]]) for each in fleet["hosts"]]
+    down = Counter(vm["host"] for vm in vms if vm["state"] == "down")
+    rows = [_host_row(host, down[host["name"]]) for host in fleet["hosts"]]
     columns, hosts = _with_details(_HOST_COLUMNS, rows, _HOST_DETAILS, fleet["hosts"])
     output.table("no hosts", columns, hosts)
     # A tenant has no hosts, only its scopes and VMs.
@@ -110,13 +110,13 @@ def _print_fleet(
         output.line()
         output.table("no scopes", _SCOPE_COLUMNS, map(_scope_row, scopes))
         output.line()
-        rows = [_vm_row(each) for each in vms]
+        rows = [_vm_row(vm) for vm in vms]
         output.table("no VMs", *_with_details(_VM_COLUMNS, rows, _VM_DETAILS, vms))
-    listening = sum(1 for each in scopes if any(v["enabled"] for v in each["views"]))
-    states = counts(each["state"] for each in vms)
+    enabled = sum(1 for scope in scopes if any(v["enabled"] for v in scope["views"]))
+    states = counts(vm["state"] for vm in vms)
     output.line(
-        f"{count(len(hosts), 'host')}, {count(len(scopes), 'scope')} of which "
-        f"{listening:,} listen{'s' * (listening == 1)}, {count(len(vms), 'VM')}"
+        f"{count(len(hosts), 'host')}, {count(len(scopes), 'scope')} "
+        f"({enabled:,} with Scheduled Events enabled), {count(len(vms), 'VM')}"
         + (f": {states}" if vms else "")
     )
 

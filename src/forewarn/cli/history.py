@@ -8,7 +8,6 @@ from forewarn.cli.client import PAGE, Client, Json
 from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.listings import approved, first_line, total
 from forewarn.cli.selecting import KEYS, named, names_of_file
-from forewarn.cli.tables import second
 from forewarn.cli.times import with_offset
 from forewarn.instants import SECOND, describe_duration
 
@@ -77,14 +76,14 @@ def history(call: Call) -> int:
     entries = named(call, client, every, names)
     rows = (
         (
-            each["at"],
-            each["actor"],
-            each["what"],
-            next(iter(each["subjects"]), ""),
-            each["why"],
-            first_line(each["detail"]),
+            entry["at"],
+            entry["actor"],
+            entry["what"],
+            next(iter(entry["subjects"]), ""),
+            entry["why"],
+            first_line(entry["detail"]),
         )
-        for each in entries
+        for entry in entries
     )
     return output.listed(
         call,
@@ -151,11 +150,11 @@ def _summary(call: Call) -> int:
     elif call.text("operation") and len(entries) == 1:
         _print_account(entries[0])
     elif call.flag("all") or call.text("vm"):
-        of_vms = (row for each in entries for row in _vm_rows(each, call.text("vm")))
+        of_vms = (row for entry in entries for row in _vm_rows(entry, call.text("vm")))
         output.table("no operations", _VM_COLUMNS, of_vms, essential=_VM_ESSENTIAL)
     else:
-        vms = sum(each["vm_count"] for each in entries)
-        states = [each["state"] for each in entries]
+        vms = sum(entry["vm_count"] for entry in entries)
+        states = [entry["state"] for entry in entries]
         rows = map(_operation_row, entries)
         output.table(
             "no operations",
@@ -223,12 +222,12 @@ def _print_account(account: Json) -> None:
         ("AT", "STEP", "BY", "DETAIL"),
         (
             (
-                each["at"],
-                each["phase"],
-                each["by"] + (f" (scope {each['scope']})" if each["scope"] else ""),
-                first_line(each["detail"]),
+                phase["at"],
+                phase["phase"],
+                phase["by"] + (f" (scope {phase['scope']})" if phase["scope"] else ""),
+                first_line(phase["detail"]),
             )
-            for each in account["phases"]
+            for phase in account["phases"]
         ),
     )
     output.line()
@@ -237,22 +236,20 @@ def _print_account(account: Json) -> None:
         ("VM", "PLANNED", "DOWN", "FROM", "UNTIL"),
         (
             (
-                each["vm"],
-                _planned(each),
-                _down(each),
-                each["down"][0]["began"] if each["down"] else "-",
-                (each["down"][-1]["ended"] or "not ended") if each["down"] else "-",
+                vm["vm"],
+                _planned(vm),
+                _down(vm),
+                vm["down"][0]["began"] if vm["down"] else "-",
+                (vm["down"][-1]["ended"] or "not ended") if vm["down"] else "-",
             )
-            for each in account["vms"]
+            for vm in account["vms"]
         ),
     )
 
 
 def _print_availability(answer: Json) -> None:
-    output.line(f"from {second(answer['since'])} until {second(answer['until'])}")
-    rows = [
-        _availability_row(each["vm"], each["scope"], each) for each in answer["vms"]
-    ]
+    output.line(f"from {answer['since']} until {answer['until']}")
+    rows = [_availability_row(vm["vm"], vm["scope"], vm) for vm in answer["vms"]]
     if len(rows) > 1:
         total = answer["total"]
         rows.append(_availability_row(f"{total['vms']} VMs", "", total))

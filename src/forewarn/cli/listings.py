@@ -1,11 +1,11 @@
 """The lists of the API as values: the rows of objects, and their order."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forewarn.cli.tables import counts
-from forewarn.instants import format_instant, parse_http_date
+from forewarn.instants import Micros, format_instant, parse_http_date, parse_instant
 from forewarn.texts import count
 
 Json = Mapping[str, Any]
@@ -36,6 +36,8 @@ class Listing:
     ended: str = ""
     """The member with the time of the end; a problem has it only in its last
     message."""
+    times: tuple[str, ...] = ()
+    """Members with the times at which an object changed; a missing time is null."""
     keeps_ended: bool = True
     """Whether an ended object keeps its row with --watch."""
 
@@ -46,6 +48,11 @@ class Listing:
     def place(self, each: Json) -> tuple[str, str]:
         """Return the sort key of an object."""
         return each[self.order], each[self.key]
+
+    def changed(self, each: Json) -> Micros:
+        """Return when an object changed last, as the service knows it; 0: unknown."""
+        times = (each.get(member) for member in self.times)
+        return max((parse_instant(time) for time in times if time), default=0)
 
     def summary(self, objects: Sequence[Json]) -> str:
         """Return the sums of several objects; empty for a single one."""
@@ -79,8 +86,8 @@ def what(operation: Json) -> str:
 def cordons_of(host: Json) -> str:
     """Return who cordoned a host, and why: `alice (bad DIMM), bob`."""
     return ", ".join(
-        each["by"] + (f" ({each['reason']})" if each["reason"] else "")
-        for each in host["cordons"]
+        cordon["by"] + (f" ({cordon['reason']})" if cordon["reason"] else "")
+        for cordon in host["cordons"]
     )
 
 
@@ -145,6 +152,16 @@ def campaign_row(campaign: Json) -> tuple[str, ...]:
     )
 
 
+def campaign_row_with_end(campaign: Json) -> tuple[str, ...]:
+    """Return a campaign's cells with its expected end, or that it is unknown."""
+    eta = campaign["eta"]
+    end = "-"
+    if eta is not None:
+        end = "unknown" if eta["at"] is None else eta["at"]
+    *first, waits_for = campaign_row(campaign)
+    return (*first, end, waits_for)
+
+
 def rollout_row(each: Json) -> tuple[str, ...]:
     """Return a rollout's cells."""
     states: Mapping[str, int] = each["states"]
@@ -184,6 +201,7 @@ OPERATIONS = Listing(
     state="state",
     order="not_before",
     ended="ended",
+    times=("created", "started", "impact_ended", "ended"),
 )
 EVENTS = Listing(
     path="events",
@@ -205,6 +223,7 @@ EVENTS = Listing(
     state="EventStatus",
     order="created",
     ended="removed",
+    times=("created", "approved", "started", "removed"),
 )
 CAMPAIGNS = Listing(
     path="campaigns",
@@ -225,7 +244,14 @@ CAMPAIGNS = Listing(
     state="state",
     order="created",
     ended="ended",
+    times=("created", "progressed", "ended"),
 )
+CAMPAIGNS_WITH_ENDS = replace(
+    CAMPAIGNS,
+    columns=(*CAMPAIGNS.columns[:-1], "EXPECTED END", CAMPAIGNS.columns[-1]),
+    row=campaign_row_with_end,
+)
+"""The same with the expected ends, which the stream of changes does not have."""
 ROLLOUTS = Listing(
     path="rollouts",
     noun="rollout",
@@ -245,4 +271,5 @@ ROLLOUTS = Listing(
     key="rollout",
     state="state",
     order="created",
+    times=("created",),
 )

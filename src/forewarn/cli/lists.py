@@ -24,20 +24,31 @@ def events(call: Call) -> int:
 
 
 def rollouts(call: Call) -> int:
-    """List rollouts."""
-    return _list(call, ROLLOUTS)
+    """List rollouts, or watch them."""
+    client, names = Client.of(call), names_of_file(call)
+
+    def read() -> list[Json]:
+        return _objects(call, client, ROLLOUTS, names)
+
+    if call.flag("watch"):
+        return watch(call, ROLLOUTS, {}, read=read)
+    return show(call, ROLLOUTS, read())
 
 
 def _list(call: Call, listing: Listing) -> int:
-    names = names_of_file(call)
+    client, names = Client.of(call), names_of_file(call)
     if call.flag("watch"):
-        check_names(call, Client.of(call), names)
+        check_names(call, client, names)
         return watch(call, listing, filters(call), names)
-    client = Client.of(call)
+    return show(call, listing, _objects(call, client, listing, names))
+
+
+def _objects(
+    call: Call, client: Client, listing: Listing, names: frozenset[str] | None
+) -> list[Json]:
     every = client.every(listing.path, listing.path, filters(call, ended=True))
     about = _about_rollout(client) if listing is ROLLOUTS else _itself
-    objects = named(call, client, every, names, about=about)
-    return show(call, listing, listing.sorted(objects))
+    return listing.sorted(named(call, client, every, names, about=about))
 
 
 def _itself(each: Json) -> Json:

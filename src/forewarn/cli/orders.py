@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from forewarn.cli import output
+from forewarn.cli import dry_runs, output
 from forewarn.cli.api_errors import REFUSALS_MAX, refusal
 from forewarn.cli.blackouts import wide_blackout_lines
 from forewarn.cli.campaigns import show_campaign
@@ -12,11 +12,12 @@ from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import FAILURE, OPERATIONS, cordons_of, what
 from forewarn.cli.lists import show
-from forewarn.cli.selecting import selectors, targets
+from forewarn.cli.selecting import campaign_hosts, selectors, targets
 from forewarn.cli.times import with_offset
 from forewarn.cli.windows import windows_line
 from forewarn.texts import count
 from forewarn.verbs.arguments import REASON
+from forewarn.verbs.campaign_terms import HOSTS
 from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
 from forewarn.verbs.table import VERBS
 
@@ -31,9 +32,12 @@ def order(call: Call) -> int:
     """Send a request of the table of verbs."""
     entry = VERBS[call.command.verb]
     client = Client.of(call)
-    answer = client.post(entry.name, _body(call, client, entry))
+    is_dry_run = call.flag("dry_run")
+    answer = client.post(entry.name, _body(call, client, entry), is_question=is_dry_run)
     if call.flag("json"):
         output.document(answer)
+    elif is_dry_run:
+        dry_runs.show(answer)
     else:
         SHOWN[entry.answer](call, answer)
     refused = answer.get("refused", ())
@@ -46,8 +50,8 @@ def order(call: Call) -> int:
 
 def _print_first(lines: Sequence[str], noun: str) -> None:
     """Print the first lines of a result, and the number of the others."""
-    for each in lines[:SHOWN_MAX]:
-        output.line(each)
+    for line in lines[:SHOWN_MAX]:
+        output.line(line)
     if more := len(lines[SHOWN_MAX:]):
         output.line(f"and {count(more, f'more {noun}')}")
 
@@ -65,7 +69,11 @@ def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
         value = getattr(call.arguments, key, None)
         if value is not None and (value or argument.key == "description"):
             body[argument.key] = _value(argument, value)
-    return body
+    if HOSTS in {each.key for each in entry.arguments} and (
+        hosts := campaign_hosts(call, client, entry)
+    ):
+        body[HOSTS] = hosts
+    return {**body, **call.given("revision"), **call.flags("dry_run")}
 
 
 def _value(argument: Argument, value: Any) -> Any:
@@ -139,10 +147,12 @@ def _print_made(call: Call, request: Json) -> None:
         output.table(
             "it has no VMs",
             _VM_COLUMNS,
-            [row for each in operations for row in _vm_rows(each)],
+            [row for operation in operations for row in _vm_rows(operation)],
         )
     silent = [
-        each for each in operations if each["state"] != "Planned" and not each["events"]
+        operation
+        for operation in operations
+        if operation["state"] != "Planned" and not operation["events"]
     ]
     if silent:
         which = f" for {count(len(silent), 'operation')}" if len(operations) > 1 else ""
@@ -179,11 +189,11 @@ def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
 
 
 def _print_choices(_call: Call, answer: Json) -> None:
-    _print_first([choice_line(each) for each in answer["deferrals"]], "target")
+    _print_first([choice_line(deferral) for deferral in answer["deferrals"]], "target")
 
 
 def _print_scopes(_call: Call, answer: Json) -> None:
-    _print_first([windows_line(each) for each in answer["scopes"]], "scope")
+    _print_first([windows_line(scope) for scope in answer["scopes"]], "scope")
 
 
 def _print_blackouts(_call: Call, answer: Json) -> None:
@@ -193,9 +203,9 @@ def _print_blackouts(_call: Call, answer: Json) -> None:
 
 def _print_hosts(_call: Call, answer: Json) -> None:
     lines = [
-        f"host {each['name']} is "
-        + (f"cordoned by {cordons_of(each)}" if each["cordons"] else "open")
-        for each in answer["hosts"]
+        f"host {host['name']} is "
+        + (f"cordoned by {cordons_of(host)}" if host["cordons"] else "open")
+        for host in answer["hosts"]
     ]
     _print_first(lines, "host")
 

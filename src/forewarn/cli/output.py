@@ -6,9 +6,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from forewarn.cli import tables
 from forewarn.cli.command_table import Call, Exit
 from forewarn.texts import json_text, printable
@@ -24,9 +21,10 @@ def json_line(value: Any) -> None:
     print(json_text(value), flush=True)
 
 
-def line(text: str = "") -> None:
-    """Print a line without styles."""
-    print(printable(text), flush=True)
+def line(text: str = "", *, exact: bool = False) -> None:
+    """Print a line without styles; its instants have fractions only if it is `exact`."""
+    text = printable(text)
+    print(text if exact else tables.second(text), flush=True)
 
 
 def sentence(text: str) -> None:
@@ -34,7 +32,7 @@ def sentence(text: str) -> None:
     if sys.stdout.isatty():
         text = "\n".join(
             textwrap.wrap(
-                printable(text),
+                tables.second(printable(text)),
                 shutil.get_terminal_size().columns,
                 subsequent_indent=tables.INDENT,
                 break_long_words=False,
@@ -108,44 +106,10 @@ def table(
         line(empty)
         return
     if sys.stdout.isatty():
-        # rich reads NO_COLOR and TERM.
-        console = Console(highlight=False)
-        shown = drawn(columns, cells, width=console.width, essential=essential)
-        console.print(shown, soft_wrap=True)
+        from forewarn.cli import drawing  # noqa: PLC0415 - slow, only for terminals
+
+        drawing.show(columns, cells, essential=essential)
     else:
         print("\n".join(tables.aligned(columns, cells)))
     if summary:
         line(summary)
-
-
-def drawn(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    width: int,
-    essential: int = 1,
-) -> Text:
-    """Return a table for a terminal of `width` columns."""
-    folded = tables.folded(columns, rows, width=width, essential=essential)
-    shown = styled(folded.head, folded.blocks, rows)
-    if folded.left_out:
-        titles = ", ".join(folded.left_out)
-        note = f"(a wider terminal or a pipe shows all of {titles})"
-        shown.append("\n" + "\n".join(textwrap.wrap(note, width)), "dim")
-    return shown
-
-
-def styled(
-    head: str, blocks: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
-) -> Text:
-    """Return the lines of a table with styles; `rows` are their cells."""
-    shown = Text(no_wrap=True, overflow="ignore").append(head, "bold")
-    for (first, *under), cells in zip(blocks, rows, strict=True):
-        text = Text(first)
-        for cell in cells:
-            if style := tables.STYLES.get(cell):
-                text.highlight_words([cell], style)
-        shown.append("\n").append_text(text)
-        for each in under:
-            shown.append(f"\n{each}", "dim")
-    return shown

@@ -59,8 +59,14 @@ class _Parser(argparse.ArgumentParser):
             or (message.partition("invalid choice: '")[2].partition("'")[0])
         )
         near = did_you_mean(wrong.partition("=")[0], known) if wrong else ""
+        start, choices_follow, choices = message.partition(" (choose from ")
+        if choices_follow and (near or choices.count(",") >= CHOICES_SHOWN_MAX):
+            message = start if near else f"{start} (--help lists the choices)"
         super().error(message + near)
 
+
+CHOICES_SHOWN_MAX = 12
+"""Maximum choices that the error about an unknown one lists: they are on two lines."""
 
 _AddParser: TypeAlias = Callable[..., argparse.ArgumentParser]
 """Adds a command to the program or to a group."""
@@ -78,7 +84,7 @@ def options_of(command: Command) -> tuple[Option, ...]:
 
 
 def build(arguments: Collection[str]) -> argparse.ArgumentParser:
-    """Return the parser of `words`; commands that they do not name get no options.
+    """Return the parser of `arguments`; commands that they do not name get no options.
 
     The others are there for the list of commands and for suggestions.
     """
@@ -150,7 +156,7 @@ def _filled(text: str) -> str:
 def _add_command(
     add: _AddParser, command: Command, options: tuple[Option, ...]
 ) -> argparse.ArgumentParser:
-    examples = "\n".join(f"  {each}" for each in command.examples)
+    examples = "\n".join(f"  {example}" for example in command.examples)
     parser = add(
         command.path[-1],
         help=command.summary,

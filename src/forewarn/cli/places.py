@@ -162,8 +162,8 @@ class Doors:
 
     def close(self) -> None:
         """Close all connections."""
-        for each in self._clients:
-            each.close()
+        for client in self._clients:
+            client.close()
 
 
 _UNAVAILABLE = 503

@@ -6,13 +6,14 @@ from typing import Any
 from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
+from forewarn.cli.selecting import selectors
 
 _COLUMNS = ("HOST", "STATE", "SINCE", "LAST SEEN", "BEHIND")
 
 
 def list_(call: Call) -> int:
     """List the relays."""
-    relays = Client.of(call).get("relays")["relays"]
+    relays = Client.of(call).get("relays", selectors(call))["relays"]
     return output.listed(call, relays, "no relays", _COLUMNS, map(row, relays))
 
 

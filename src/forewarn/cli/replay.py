@@ -246,9 +246,11 @@ class _Replaying:
 
     def _tell_seen(self, request: JournalEntry) -> None:
         if self._tells_deviations:
-            for each in request.deviations:
+            for deviation in request.deviations:
                 self._deviations += 1
-                self._announce(What.DEVIATION, f"{request.vm}: {each}", vm=request.vm)
+                self._announce(
+                    What.DEVIATION, f"{request.vm}: {deviation}", vm=request.vm
+                )
         if request.approved:
             names = ", ".join(request.approved)
             if request.took_effect:
@@ -268,7 +270,7 @@ class _Replaying:
             )
 
     def _announce(self, kind: What, text: str, **facts: object) -> None:
-        self._voice.hear(News(at=self._clock.now(), what=kind, text=text, facts=facts))
+        self._voice.show(News(at=self._clock.now(), what=kind, text=text, facts=facts))
 
 
 def _not_there(at: Address, error: OSError) -> CommandError:

@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from forewarn.cli import output
+from forewarn.cli import drawing, output
 from forewarn.cli.stopping import unread
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.sim.news import EventPicture, News, Picture, VmPicture, What, picture
@@ -57,14 +57,14 @@ class Lines:
         """Print JSON Lines, or lines for a person."""
         self._is_json = is_json
 
-    def hear(self, news: News) -> None:
+    def show(self, news: News) -> None:
         """Print a line, unless the reader has closed the pipe."""
         # The simulator continues to serve VMs, and sets the exit status at its end.
         with unread():
             if self._is_json:
                 output.json_line(news.members())
             else:
-                output.line(news.line())
+                output.line(news.line(), exact=True)
 
     def begin(self, simulator: Simulator) -> None:
         """Show the state of the simulator from now on; lines show only news."""
@@ -83,7 +83,7 @@ class Screen(Lines):
         self._live: Live | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def hear(self, news: News) -> None:
+    def show(self, news: News) -> None:
         """Add an item of news to the next picture, or print it if there is no
         picture."""
         if self._live is not None and news.what not in _KEPT:
@@ -144,7 +144,7 @@ def _table(
 ) -> Iterator[Text]:
     """Yield a table, the number of rows that do not fit, and an empty line."""
     cells = [tuple(map(printable, row)) for row in rows]
-    yield output.drawn(columns, cells, width=width)
+    yield drawing.drawn(columns, cells, width=width)
     if more:
         yield Text(f"and {more} more")
     yield Text()

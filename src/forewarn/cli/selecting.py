@@ -7,6 +7,7 @@ from forewarn.cli import files
 from forewarn.cli.client import PAGE, Client, Json, part
 from forewarn.cli.command_table import SELECTORS, Call, CommandError, Exit
 from forewarn.problems import NAMES_LISTED_MAX, listed
+from forewarn.verbs.campaign_terms import HOSTS
 from forewarn.verbs.model import Answer, Entry, Kind
 
 T = TypeVar("T")
@@ -102,8 +103,60 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
     Raises CommandError for names together with selectors. A selector narrows a list of
     names in some programs and adds to it in others, and a mistake would be announced.
     """
-    names = [*call.texts(entry.targets.key), *lines_of_file(call)]
-    selection = selectors(call)
+    names, selection = _named_or_selected(call, entry, entry.targets.key)
+    if selection:
+        names = _checked(_selected(call, client, entry, selection), entry, selection)
+    if not names:
+        raise _unnamed(entry, entry.targets.kind.value)
+    return names
+
+
+def campaign_hosts(call: Call, client: Client, entry: Entry) -> list[str]:
+    """Return the hosts of a request about a campaign: typed, from a file, or selected.
+
+    Selectors take only hosts to which the request applies. Empty: there are neither names
+    nor selectors, and the request needs none. Raises CommandError as `targets` does.
+    """
+    names, selection = _named_or_selected(call, entry, HOSTS)
+    if not selection:
+        (argument,) = (each for each in entry.arguments if each.key == HOSTS)
+        if argument.is_needed and not names:
+            raise _unnamed(entry, "host")
+        return names
+    hosts = [host["name"] for host in _fleet(client, selection)["hosts"]]
+    campaign = client.get(f"campaigns/{part(call.text('campaign'))}")
+    failed = {each["host"] for each in campaign["failed"]}
+    # An operation that was not announced has no VMs yet, so only its host can match.
+    by_host = {key: name for key, name in selection.items() if key not in _ABOUT_VMS}
+    rollout = {"rollout": campaign["rollout"], **by_host}
+    if entry.name == "campaign-add":
+        operations = client.every(
+            "operations", "operations", {**rollout, "all": "true"}
+        )
+        members = {
+            operation["target"]
+            for operation in operations
+            if operation["state"] != _SKIPPED
+        }
+        suitable = set(hosts) - members
+    elif entry.name == "campaign-retry":
+        suitable = failed | {each["host"] for each in campaign["deferred"]}
+    else:
+        operations = client.every("operations", "operations", rollout)
+        waiting = {
+            operation["target"]
+            for operation in operations
+            if operation["state"] in _UNSTARTED
+        }
+        suitable = failed | waiting
+    return _checked([host for host in hosts if host in suitable], entry, selection)
+
+
+def _named_or_selected(
+    call: Call, entry: Entry, key: str
+) -> tuple[list[str], dict[str, str]]:
+    """Return the names, typed and from a file, and the selectors: one is empty."""
+    names, selection = [*call.texts(key), *lines_of_file(call)], selectors(call)
     if names and selection:
         raise CommandError(
             Exit.USAGE,
@@ -111,18 +164,22 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
             f"{_typed(selection)}",
             hint="Leave out the selectors, or the names and --file.",
         )
-    if selection:
-        names = _selected(call, client, entry, selection)
-        if not names:
-            raise CommandError(
-                Exit.REFUSED, f"nothing to {entry.command} matches {_typed(selection)}"
-            )
+    return names, selection
+
+
+def _unnamed(entry: Entry, noun: str) -> CommandError:
+    return CommandError(
+        Exit.USAGE,
+        f"{entry.command} needs a name or a selector",
+        hint=f"Give at least one {noun}, a selector such as --scope, or --file.",
+    )
+
+
+def _checked(names: list[str], entry: Entry, selection: Mapping[str, str]) -> list[str]:
+    """Return the selected names; raises CommandError if there are none."""
     if not names:
-        noun = entry.targets.kind.value
         raise CommandError(
-            Exit.USAGE,
-            f"{entry.command} needs a name or a selector",
-            hint=f"Give at least one {noun}, a selector such as --scope, or --file.",
+            Exit.REFUSED, f"nothing to {entry.command} matches {_typed(selection)}"
         )
     return names
 
@@ -140,13 +197,11 @@ def _selected(
         return [each["operation"] for each in objects if each["state"] in _UNSTARTED]
     if entry.targets.kind is Kind.EVENT:
         events = client.every("events", "events", {**selection, "state": "scheduled"})
-        return [each["EventId"] for each in events if not each["approved_by"]]
+        return [event["EventId"] for event in events if not event["approved_by"]]
     are_hosts = entry.targets.kind is Kind.HOST or call.text("kind") == "host"
     section = "hosts" if are_hosts else "vms"
     states = _STATES.get(entry.name, _PRESENT)
-    fleet = client.whole(
-        "fleet", {"limit": PAGE, "after": "hosts:", **selection}, *_PLACES
-    )
+    fleet = _fleet(client, selection)
     objects = [each for each in fleet[section] if each["state"] in states]
     if entry.targets.kind is Kind.SCOPE:
         return list(dict.fromkeys(each["scope"] for each in objects))
@@ -155,13 +210,19 @@ def _selected(
     return [each["name"] for each in objects]
 
 
+def _fleet(client: Client, selection: Mapping[str, str]) -> Json:
+    """Return the selected hosts and VMs."""
+    first = {"limit": PAGE, "after": "hosts:"}
+    return client.whole("fleet", {**first, **selection}, *_PLACES)
+
+
 def _refuse_vms_of_hosts(
     vms: Iterable[Json], hosts: Iterable[Json], selection: Mapping[str, str]
 ) -> None:
     """Raise CommandError if all selected VMs are down with their hosts: each would be
     refused for this reason."""
-    down = {each["name"] for each in hosts if each["state"] == "down"}
-    with_host = sorted({each["host"] for each in vms})
+    down = {host["name"] for host in hosts if host["state"] == "down"}
+    with_host = sorted({vm["host"] for vm in vms})
     if down.issuperset(with_host):
         raise CommandError(
             Exit.REFUSED,
@@ -175,6 +236,12 @@ def _refuse_vms_of_hosts(
 _PLACES = ("hosts", "vms")
 """The last sections of the fleet, in the order of its pages."""
 
+
+_ABOUT_VMS = frozenset({"scope", "tenant", "tag"})
+"""The selectors that match VMs, and hosts by their VMs."""
+
+_SKIPPED = "Cancelled"
+"""The state of the operation of a host that a campaign left out: it can be added again."""
 
 _UNSTARTED = frozenset({"Planned", "Announced", "Ready"})
 

@@ -142,7 +142,7 @@ async def _run(
     with _usage():
         simulator = Simulator(terms, addresses, places=places)
     voice = _voice(call)
-    reporter = Reporter(voice.hear, tells_deviations=options.profile.tells)
+    reporter = Reporter(voice.show, tells_deviations=options.profile.tells)
     simulator.on_stage.append(lambda stage: _follow(simulator, reporter, stage))
     simulator.routers.append(choices_router(simulator, reporter, options))
     simulator.on_served.append(reporter.serve)

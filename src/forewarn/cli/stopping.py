@@ -6,7 +6,6 @@ A terminal that is closed sends SIGHUP, usually twice: by the shell, and by the 
 after the shell has ended. A command that was started with `nohup` ignores it.
 """
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -16,9 +15,12 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from forewarn.texts import printable
+
+if TYPE_CHECKING:
+    import asyncio
 
 BY_SIGNAL = 128
 """Added to the number of a signal that ends a command before its work is done."""
@@ -105,6 +107,9 @@ def until_signal() -> "asyncio.Future[int]":
 
     SIGHUP does not count as the second one.
     """
+    # Most commands wait for one response and need no event loop, which loads slowly.
+    import asyncio  # noqa: PLC0415
+
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
     terminals = Terminals()

@@ -1,5 +1,6 @@
-"""`store check`, `store backup` and `store copy`: commands without a service."""
+"""`store check`, `backup`, `restored` and `copy`: commands without a service."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from forewarn.store import backup as backups
 from forewarn.store import check as checks
 from forewarn.store import copy as copies
 from forewarn.store import open as opening
+from forewarn.store import restored as restoring
 from forewarn.store.port import StoreError
 from forewarn.store.postgres.url import place_of
 from forewarn.store.snapshot import Source
@@ -53,6 +55,28 @@ def backup(call: Call) -> int:
         print(json.dumps(result, indent=2))
     else:
         print(f"{target} is a complete copy of {_place(source)}, {size} bytes")
+    return Exit.DONE
+
+
+def restored(call: Call) -> int:
+    """Begin a restored store above all that was served from the lost one."""
+    named = call.text("file")
+    source = _named(named) if named else _source_of_settings(call)
+    if isinstance(source, Path):
+        _require_file(source)
+    url = f"sqlite:///{source}" if isinstance(source, Path) else source
+    try:
+        with contextlib.closing(opening.open_store(url)) as store:
+            views = restoring.note(store)
+    except StoreError as error:
+        raise CommandError(Exit.FAILED, error.message, hint=error.hint) from error
+    if call.flag("json"):
+        print(json.dumps({"file": _place(source), "views": views}, indent=2))
+    else:
+        print(
+            f"{_place(source)} begins above all that was served: {views:,} views. "
+            "Relays follow it after the start of the service"
+        )
     return Exit.DONE
 
 

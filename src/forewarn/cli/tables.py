@@ -170,7 +170,8 @@ _FRACTION = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 def second(text: str) -> str:
     """Return text with its instants of the API without fractions of a second.
 
-    People compare minutes; --json has the whole instants. Cells of a table need no call.
+    People compare minutes; --json has the whole instants. `output` calls it for each line,
+    and a table for its cells.
     """
     return _FRACTION.sub(r"\1Z", text)
 

@@ -44,16 +44,16 @@ def list_tokens(call: Call) -> int:
     tokens = list(Client.of(call).every("tokens", "tokens", selectors(call)))
     rows = (
         (
-            each["id"],
-            each["name"],
-            _holder(each, otherwise="operator"),
-            _rights(each),
-            _expiry(each["expires"], is_over=each["expired"]),
-            each["last_used"] or "never",
-            _maker(each),
-            each["created"],
+            token["id"],
+            token["name"],
+            _holder(token, otherwise="operator"),
+            _rights(token),
+            _expiry(token["expires"], is_over=token["expired"]),
+            token["last_used"] or "never",
+            _maker(token),
+            token["created"],
         )
-        for each in tokens
+        for token in tokens
     )
     return output.listed(call, tokens, "no tokens", _COLUMNS, rows)
 

@@ -4,7 +4,6 @@ from forewarn.cli import output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
-from forewarn.cli.tables import second
 from forewarn.cli.watching import watch
 
 
@@ -60,6 +59,4 @@ def upcoming_line(work: Json) -> str:
         else f"latest time unknown: {work['why_unknown']}"
     )
     description = f" ({work['description']})" if work["description"] else ""
-    return second(
-        f"{work['state'].lower()}: {work['impact']}, {begins}, {ends}{description}"
-    )
+    return f"{work['state'].lower()}: {work['impact']}, {begins}, {ends}{description}"

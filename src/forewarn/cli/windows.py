@@ -19,12 +19,12 @@ def _table(windows: Sequence[Json]) -> None:
         ("SCOPE", "NEXT OPENING", "CLOSES", "WINDOWS", "TENANT"),
         [
             (
-                each["scope"],
-                *_next(each),
-                "; ".join(each["windows"]) or "at any time",
-                each["tenant"],
+                window["scope"],
+                *_next(window),
+                "; ".join(window["windows"]) or "at any time",
+                window["tenant"],
             )
-            for each in windows
+            for window in windows
         ],
     )
 

@@ -1,14 +1,19 @@
 """When a driver call may begin: no replica may still serve the document before it. Pure.
 
 The lease says whether this replica may begin calls at all (`lease.may_call`). This module
-says whether the documents with the status Started have reached all replicas.
+says whether the documents with the status Started have reached all replicas. The answer to
+an approval waits for them too, but only for those that give signs of life (`is_read`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forewarn.cluster.port import LeaseRow, ReplicaRow
-from forewarn.cluster.times import Times
+from forewarn.cluster.times import READ_LEASE, Times
+
+QUIET_SECONDS = READ_LEASE / 5 * 2
+"""Seconds without a change of a replica's row after which no approval waits for it: two of
+its periods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,8 @@ class Positions:
     asked: float
     """When they were asked for."""
     rows: tuple[ReplicaRow, ...]
+    quiet: frozenset[str] = frozenset()
+    """The keys of replicas that give no signs of life (`quiet`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +62,33 @@ def why_wait(
     until = commit.at + times.documents_end
     if now >= until:
         return None
+    behind = None if positions is None else _behind(commit, positions, key=key)
+    if behind is None:
+        return Wait(replicas=(), until=until)
+    names = tuple(row.name for row in behind)
+    return Wait(replicas=names, until=until) if names else None
+
+
+def is_read(commit: Commit, positions: Positions, *, key: str) -> bool:
+    """Return whether all replicas that give signs of life serve a commit.
+
+    `key` is the leader's own.
+    """
+    behind = _behind(commit, positions, key=key)
+    return behind is not None and all(row.key in positions.quiet for row in behind)
+
+
+def _behind(
+    commit: Commit, positions: Positions, *, key: str
+) -> list[ReplicaRow] | None:
+    """Return the rows of other replicas that lack a commit; None: that is unknown."""
     # A row that was missing or older before the commit says nothing about it. At the same
     # reading of the clock, either can have been first.
-    if positions is None or positions.asked <= commit.at:
-        return Wait(replicas=(), until=until)
-    behind = tuple(
-        row.name
-        for row in positions.rows
-        if row.key != key and row.position < commit.number
-    )
-    return Wait(replicas=behind, until=until) if behind else None
+    if positions.asked <= commit.at:
+        return None
+    return [
+        row for row in positions.rows if row.key != key and row.position < commit.number
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +98,45 @@ class Beats:
     first_seen: Mapping[str, tuple[int, float]] = field(
         default_factory=dict[str, tuple[int, float]]
     )
+    living: frozenset[str] = frozenset()
+    """The replicas whose beat has changed since the leader saw them first: they run."""
 
 
 def watched(beats: Beats, rows: tuple[ReplicaRow, ...], *, now: float) -> Beats:
     """Return the beats after the answer `rows`, which came at `now`."""
-    found: dict[str, tuple[int, float]] = {}
+    last_changes: dict[str, tuple[int, float]] = {}
+    living = {row.key for row in rows if row.key in beats.living}
     for row in rows:
         known = beats.first_seen.get(row.key)
-        is_same = known is not None and known[0] == row.beat
-        found[row.key] = known if known and is_same else (row.beat, now)
-    return Beats(first_seen=found)
+        if known is not None and known[0] == row.beat:
+            last_changes[row.key] = known
+            continue
+        last_changes[row.key] = row.beat, now
+        if known is not None:
+            living.add(row.key)
+    return Beats(first_seen=last_changes, living=frozenset(living))
+
+
+def seen_by_others(beats: Beats, rows: tuple[ReplicaRow, ...]) -> int:
+    """Return the highest number that another running replica has seen in the database.
+
+    The row of one that has ended can be from before the database was restored.
+    """
+    return max((row.position for row in rows if row.key in beats.living), default=0)
+
+
+def quiet(beats: Beats, rows: tuple[ReplicaRow, ...], *, now: float) -> frozenset[str]:
+    """Return the keys of replicas that give no signs of life now.
+
+    A replica that runs writes its row each second. One that was killed before the leader
+    took the lease has not changed its row since.
+    """
+    return frozenset(
+        row.key
+        for row in rows
+        if row.key not in beats.living
+        or now >= beats.first_seen[row.key][1] + QUIET_SECONDS
+    )
 
 
 def silent(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from forewarn.cluster.lease import Seat
-from forewarn.cluster.port import ReplicaRow
+from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import FEED_KEPT, READ_LEASE
 
 
@@ -44,20 +44,25 @@ def published(reading: Reading, number: int) -> Reading:
     return replace(reading, position=number, until=max(reading.until, end))
 
 
-def may_answer(reading: Reading, now: float) -> bool:
-    """Return whether a follower may answer from its documents."""
-    return now < reading.until
+def answers_until(reading: Reading, seat: Seat, published: int) -> float:
+    """Return the time until which a replica may answer from its documents.
 
-
-def leader_may_answer(seat: Seat, now: float) -> bool:
-    """Return whether a leader may answer from its documents.
-
-    It was the only writer until its last renewal, so they were complete then.
+    A leader was the only writer until its last renewal, so its documents were complete
+    then, if it has published those of its term: `published` is the last such term. Until
+    then, it has the documents of a follower. If the database has lost transactions, none
+    are right.
     """
-    return seat.leads and now < seat.renewed + READ_LEASE
+    if seat.role is Role.BEHIND:
+        return 0.0
+    if seat.leads and seat.term == published:
+        return max(reading.until, seat.renewed + READ_LEASE)
+    return reading.until
 
 
-def prune_to(rows: Iterable[ReplicaRow], number: int) -> int:
-    """Return the number up to which the feed is removed, at the number of the lease."""
-    slowest = min((row.position for row in rows), default=number)
+def prune_to(rows: Iterable[ReplicaRow], number: int, *, key: str) -> int:
+    """Return the number up to which the feed is removed, at the number of the lease.
+
+    `key` is the leader's: it needs no feed, and its position stays where it took the lease.
+    """
+    slowest = min((row.position for row in rows if row.key != key), default=number)
     return max(slowest, number - FEED_KEPT)

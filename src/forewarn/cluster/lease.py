@@ -80,6 +80,8 @@ class Seat:
     """The newest row that it has seen."""
     since: float = 0.0
     """When it had the first answer with the term and beat of `seen`."""
+    known: int = 0
+    """The highest number of a transaction that it has seen in the database."""
     term: int = 0
     """Its own term, while it leads."""
     renewed: float = 0.0
@@ -98,6 +100,14 @@ def may_call(seat: Seat, now: float) -> bool:
     return seat.role is Role.LEADS and now < seat.until
 
 
+def may_call_in(seat: Seat, term: int, now: float) -> bool:
+    """Return whether a driver call of this term may begin now.
+
+    A call of an earlier term never begins: another replica can have decided about it.
+    """
+    return seat.term == term and may_call(seat, now)
+
+
 def at(seat: Seat, now: float) -> Seat:
     """Return the seat at a later time: the leader is unsure when its time has run out."""
     if seat.role is Role.LEADS and now >= seat.until:
@@ -105,11 +115,20 @@ def at(seat: Seat, now: float) -> Seat:
     return seat
 
 
+def free_at(seen: LeaseRow, times: Times, since: float) -> float:
+    """Return when a lease can be taken whose row was first seen at `since`.
+
+    The leader may begin calls for its own lease, so the longer one counts while the
+    settings of the replicas differ.
+    """
+    return since + max(times.lease, seen.seconds)
+
+
 def may_take(seat: Seat, times: Times, now: float) -> bool:
     """Return whether the replica may try to take the lease."""
     if seat.role is not Role.FOLLOWS or seat.seen is None:
         return False
-    return not seat.seen.holder or now >= seat.since + times.lease
+    return not seat.seen.holder or now >= free_at(seat.seen, times, seat.since)
 
 
 def saw(seat: Seat, row: LeaseRow, *, now: float, known: int = 0) -> Seat:
@@ -118,7 +137,7 @@ def saw(seat: Seat, row: LeaseRow, *, now: float, known: int = 0) -> Seat:
     `known` is a number that the replica had seen in the database before it asked.
     """
     if _is_behind(seat, row, known):
-        return _without_term(_stepped(seat, LeaseInput.GO_BACK))
+        return _gone_back(seat, known)
     if seat.leads:
         return lost(seat, row, now=now) if row.term != seat.term else _kept(seat, row)
     return _looked(_stepped(seat, LeaseInput.SEE), row, now)
@@ -126,6 +145,8 @@ def saw(seat: Seat, row: LeaseRow, *, now: float, known: int = 0) -> Seat:
 
 def took(seat: Seat, row: LeaseRow, times: Times, *, asked: float, now: float) -> Seat:
     """Return the seat after a takeover that was sent at `asked`, with its new row."""
+    if _is_behind(seat, row, 0):
+        return _gone_back(seat, 0)
     taken = _stepped(_looked(seat, row, now), LeaseInput.TAKE)
     return at(replace(_renewed(taken, times, asked), term=row.term), now)
 
@@ -141,17 +162,18 @@ def renewed(
 ) -> Seat:
     """Return the seat after a renewal that was sent at `asked`, with its new row."""
     if _is_behind(seat, row, known):
-        return _without_term(_stepped(seat, LeaseInput.GO_BACK))
-    kept = _stepped(_kept(seat, row), LeaseInput.RENEW)
-    return at(_renewed(kept, times, asked), now)
+        return _gone_back(seat, known)
+    stepped = _stepped(_kept(seat, row), LeaseInput.RENEW)
+    return at(_renewed(stepped, times, asked), now)
 
 
-def lost(seat: Seat, row: LeaseRow | None, *, now: float) -> Seat:
+def lost(seat: Seat, row: LeaseRow | None, *, now: float, known: int = 0) -> Seat:
     """Return the seat after a sign that the term has ended.
 
     The sign is a row with another term, or the refusal of a renewal or a transaction.
+    `known` is the number of its last transaction.
     """
-    left = _without_term(_stepped(seat, LeaseInput.LOSE))
+    left = _knowing(_without_term(_stepped(seat, LeaseInput.LOSE)), known)
     # After a refusal, the new row is not known yet.
     return replace(left, since=now) if row is None else _looked(left, row, now)
 
@@ -171,20 +193,27 @@ def _stepped(seat: Seat, given: LeaseInput) -> Seat:
 
 def _is_behind(seat: Seat, row: LeaseRow, known: int) -> bool:
     """Return whether the database has lost a transaction that the replica has seen."""
-    seen = seat.seen
-    if seen is not None and (row.term < seen.term or row.number < seen.number):
+    if seat.seen is not None and row.term < seat.seen.term:
         return True
-    return row.number < known
+    return row.number < max(seat.known, known)
+
+
+def _gone_back(seat: Seat, known: int) -> Seat:
+    return _knowing(_without_term(_stepped(seat, LeaseInput.GO_BACK)), known)
+
+
+def _knowing(seat: Seat, number: int) -> Seat:
+    return replace(seat, known=max(seat.known, number))
 
 
 def _kept(seat: Seat, row: LeaseRow) -> Seat:
-    return replace(seat, seen=row)
+    return _knowing(replace(seat, seen=row), row.number)
 
 
 def _looked(seat: Seat, row: LeaseRow, now: float) -> Seat:
-    seen = seat.seen
-    is_same = seen and (seen.term, seen.beat) == (row.term, row.beat)
-    return replace(seat, seen=row, since=seat.since if is_same else now)
+    last_row = seat.seen
+    is_same = last_row and (last_row.term, last_row.beat) == (row.term, row.beat)
+    return replace(_kept(seat, row), since=seat.since if is_same else now)
 
 
 def _renewed(seat: Seat, times: Times, asked: float) -> Seat:

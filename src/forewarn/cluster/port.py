@@ -22,7 +22,8 @@ class Role(enum.Enum):
     UNSURE = "Unsure"
     """It has a term, but no right to begin driver calls: its renewals fail."""
     BEHIND = "Behind"
-    """The database has lost transactions that the replica has seen, so it never leads."""
+    """The database has lost transactions that the replica has seen, so it neither leads nor
+    answers VMs."""
     STOPPED = "Stopped"
 
 
@@ -53,6 +54,11 @@ class LeaseRow:
     """It goes up with each renewal and takeover."""
     number: int
     """It goes up with each writing transaction, over all terms."""
+    seconds: float = 0.0
+    """The lease of the last leader, which can differ from that of a candidate."""
+    database: str = ""
+    """The name that the database got when its tables were made: a restored backup and a
+    standby have it too. Empty: it is in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +122,13 @@ class Cluster(Protocol):
         """Return the row of the lease."""
         ...
 
-    def take(self, seen: LeaseRow, *, holder: str, url: str) -> LeaseRow | None:
+    def take(
+        self, seen: LeaseRow, *, holder: str, url: str, seconds: float = 0.0
+    ) -> LeaseRow | None:
         """Begin a new term if the row still has the term and beat of `seen`.
 
-        Return the new row, or None. Afterwards, no transaction of an earlier term
-        commits.
+        `seconds` is the lease of the new leader. Return the new row, or None. Afterwards,
+        no transaction of an earlier term commits.
         """
         ...
 

@@ -44,8 +44,12 @@ class Times:
 
     @property
     def renew_every(self) -> float:
-        """Return the seconds between two renewals: two may fail before the lease ends."""
-        return self.lease / 3
+        """Return the seconds between two renewals.
+
+        Two may fail before the lease ends. With a long lease, four may fail before the
+        leader's documents end.
+        """
+        return min(self.lease / 3, READ_LEASE / 5)
 
     @property
     def look_every(self) -> float:

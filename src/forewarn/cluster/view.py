@@ -13,8 +13,8 @@ from forewarn.cluster.port import Condition, LeaseRow, ReplicaRow, Role, Standby
 from forewarn.cluster.times import READ_LEASE
 
 SILENT_SECONDS = READ_LEASE
-"""Seconds without a new beat, or without an answer of the database, after which the state
-of a replica is unknown: it writes its row five times in this time."""
+"""Seconds without a heartbeat, or without an answer of the database, after which the state
+of a replica is unknown. A replica writes its row five times in this period."""
 
 FLAPPING_SECONDS = 900.0
 """Seconds for which a takeover counts as recent. Restarts for an upgrade make one takeover
@@ -133,17 +133,19 @@ class View:
     def lagging(self) -> tuple[ReplicaView, ...]:
         """Return the replicas that are too far behind or silent, without the leader."""
         return tuple(
-            each
-            for each in self.replicas
-            if each is not self.leader
-            and each.role is not Role.BEHIND
-            and (each.seconds is None or each.seconds >= LAGGING_SECONDS)
+            replica
+            for replica in self.replicas
+            if replica is not self.leader
+            and replica.role is not Role.BEHIND
+            and (replica.seconds is None or replica.seconds >= LAGGING_SECONDS)
         )
 
     @property
     def refusing(self) -> tuple[ReplicaView, ...]:
         """Return the replicas that have seen transactions which the database lost."""
-        return tuple(each for each in self.replicas if each.role is Role.BEHIND)
+        return tuple(
+            replica for replica in self.replicas if replica.role is Role.BEHIND
+        )
 
 
 def looked(watch: Watch, look: Look) -> Watch:
@@ -178,7 +180,7 @@ def view(watch: Watch, now: float, *, observer: str) -> View:
         for row in rows
     )
     holder = None if lease is None else lease.holder
-    leader = next((each for each in replicas if each.row.key == holder), None)
+    leader = next((replica for replica in replicas if replica.row.key == holder), None)
     return View(
         observer=observer,
         age=None if look is None else now - look.at,

@@ -38,9 +38,20 @@ def console_pages() -> Sequence[BaseRoute]:
 class _Pages:
     """The responses of the console, each created once."""
 
+    def __init__(self) -> None:
+        """Create none yet."""
+        self._shells: dict[frozenset[str], FixedResponse] = {}
+        """Shells by their modules: as few as there are pages."""
+
     async def page(self, request: Request) -> Response:
-        """Return the shell, which is the same for each page."""
-        return self._shell.to(request.scope)
+        """Return the shell, which differs only in the modules that are fetched with it."""
+        modules = self._assets.modules_of(request.path_params["name"].rstrip("/"))
+        if modules not in self._shells:
+            text = self._assets.page(f"{_FILES}/{self._digest}", sorted(modules))
+            self._shells[modules] = FixedResponse(
+                HTMLResponse(text, headers=REVALIDATED)
+            )
+        return self._shells[modules].to(request.scope)
 
     async def file(self, request: Request) -> Response:
         """Return a file of these assets.
@@ -49,17 +60,12 @@ class _Pages:
         must be loaded again, since files of two versions do not fit together.
         """
         digest, name = request.path_params["digest"], request.path_params["name"]
-        found = self._files.get(name) if digest == self._digest else None
-        return found.to(request.scope) if found else await _no_file(request)
+        asset = self._files.get(name) if digest == self._digest else None
+        return asset.to(request.scope) if asset else await _no_file(request)
 
     @cached_property
     def _assets(self) -> Assets:
         return read_assets()
-
-    @cached_property
-    def _shell(self) -> FixedResponse:
-        text = self._assets.page(f"{_FILES}/{self._digest}")
-        return FixedResponse(HTMLResponse(text, headers=REVALIDATED))
 
     @cached_property
     def _digest(self) -> str:

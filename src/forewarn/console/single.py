@@ -8,13 +8,13 @@ the digests of the script and the style, and allows nothing else.
 import base64
 import hashlib
 import json
-import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from forewarn.console.assets import read_assets
+from forewarn.console.modules import AGAIN, IMPORT, ordered, resolved
 
 DATA_ID = "sheet-data"
 """The element with the data, as JSON; the module below reads it."""
@@ -22,13 +22,6 @@ DATA_ID = "sheet-data"
 _SHOWING = "js/still.js"
 """The module that shows a view of the data."""
 
-_IMPORT = re.compile(
-    r'(?:^|(?<=;))import\s*(?:\*\s*as\s+(?P<whole>\w+)|\{(?P<names>[^}]*)\})\s*from\s*"(?P<path>[^"]+)";',
-    re.MULTILINE,
-)
-_AGAIN = re.compile(
-    r'^export\s*\{(?P<names>[^}]*)\}\s*from\s*"(?P<path>[^"]+)";', re.MULTILINE
-)
 _LIST = re.compile(r"export\s*\{(?P<names>[^}]*)\};")
 _DECLARED = re.compile(
     r"^export\s+(?P<words>(?:const|class|function\*?|async function)\s+(?P<name>\w+))",
@@ -45,14 +38,10 @@ _POLICY = (
 def single_page(title: str, *, module: str, view: str, data: Any) -> str:
     """Return a file that shows the template `view(data)` of a module, such as `js/paper.js`."""
     assets = read_assets()
-    sources = {
-        name: each.content.decode("utf-8")
-        for name, each in assets.files.items()
-        if name.endswith(".js")
-    }
+    sources = assets.sources
     names = {
         name: f"module{number}"
-        for number, name in enumerate(_ordered(sources, module, _SHOWING))
+        for number, name in enumerate(ordered(sources, module, _SHOWING))
     }
     parts = [f'const {names[name]} = (() => {{\n"use strict";' for name in names]
     body = "\n".join(
@@ -81,39 +70,18 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-def _ordered(sources: Mapping[str, str], *wanted: str) -> Iterator[str]:
-    """Yield each module after the modules that it imports, each once."""
-    known: set[str] = set()
-
-    def visit(name: str) -> Iterator[str]:
-        if name in known:
-            return
-        known.add(name)
-        for pattern in (_IMPORT, _AGAIN):
-            for each in pattern.finditer(sources[name]):
-                yield from visit(_resolved(name, each["path"]))
-        yield name
-
-    for name in wanted:
-        yield from visit(name)
-
-
-def _resolved(module: str, path: str) -> str:
-    return posixpath.normpath(posixpath.join(posixpath.dirname(module), path))
-
-
 def _joined(source: str, name: str, names: Mapping[str, str]) -> str:
     """Return the body of a function that returns what a module exports."""
     exported: list[str] = []
 
     def imported(found: re.Match[str]) -> str:
-        of = names[_resolved(name, found["path"])]
+        of = names[resolved(name, found["path"])]
         if found["whole"]:
             return f"const {found['whole']} = {of};"
         return f"const {{{_pairs(found['names'], is_export=False)}}} = {of};"
 
     def again(found: re.Match[str]) -> str:
-        of = names[_resolved(name, found["path"])]
+        of = names[resolved(name, found["path"])]
         exported.extend(
             f"{each.strip()}: {of}.{each.strip()}" for each in found["names"].split(",")
         )
@@ -127,8 +95,8 @@ def _joined(source: str, name: str, names: Mapping[str, str]) -> str:
         exported.append(found["name"])
         return found["words"]
 
-    text = _IMPORT.sub(imported, source)
-    text = _AGAIN.sub(again, text)
+    text = IMPORT.sub(imported, source)
+    text = AGAIN.sub(again, text)
     text = _LIST.sub(listed, text)
     text = _DECLARED.sub(declared, text)
     return f"{text}\nreturn {{{', '.join(exported)}}};\n"
@@ -136,9 +104,9 @@ def _joined(source: str, name: str, names: Mapping[str, str]) -> str:
 
 def _pairs(names: str, *, is_export: bool) -> str:
     """Return the names of a list, such as `a as b`, as members of an object."""
-    found: list[str] = []
+    lines: list[str] = []
     for each in filter(None, (part.strip() for part in names.split(","))):
         inner, _, outer = each.partition(" as ")
         pair = (outer or inner, inner) if is_export else (inner, outer or inner)
-        found.append(f"{pair[0]}: {pair[1]}")
-    return ", ".join(found)
+        lines.append(f"{pair[0]}: {pair[1]}")
+    return ", ".join(lines)

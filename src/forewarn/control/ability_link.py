@@ -87,7 +87,9 @@ class AbilityLink:
         """
         if isinstance(error, HinderedError):
             self.want(
-                each.host for each in error.because if isinstance(each, DriverUnable)
+                blocker.host
+                for blocker in error.because
+                if isinstance(blocker, DriverUnable)
             )
 
     def collect(self, *, now: Micros) -> None:
@@ -130,16 +132,16 @@ class AbilityLink:
             self._answers.popleft()
             self._note_silent(answer, now)
             return bool(news)
-        asked = latest(self._store, self._next_question)
-        if asked:
+        hosts = latest(self._store, self._next_question)
+        if hosts:
             self._is_asked = True
-            self._inquirer.ask(AbilityQuestion(hosts=asked), now=now)
+            self._inquirer.ask(AbilityQuestion(hosts=hosts), now=now)
         return False
 
     def _note_silent(self, answer: AbilityAnswer, now: Micros) -> None:
         """Remember the hosts that did not answer."""
-        asked = [each.host for each in answer.question.hosts]
-        silent = [host for host in asked if host not in answer.told]
+        hosts = [host.host for host in answer.question.hosts]
+        silent = [host for host in hosts if host not in answer.told]
         if not silent:
             self._patience = AGAIN_AFTER
             return

@@ -18,6 +18,11 @@ from forewarn.drivers.port import Call
 class CallGate(Protocol):
     """Knows when the replicas serve what was committed. The thread of the plane asks it."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other replicas make calls of the same store."""
+        ...
+
     def place(self) -> int:
         """Return the place of the last commit of this service; places only go up."""
         ...
@@ -40,6 +45,8 @@ class CallGate(Protocol):
 
 class OpenGate:
     """The gate of a service without replicas: always open."""
+
+    is_shared = False
 
     def place(self) -> int:
         """Return the only place."""

@@ -44,6 +44,7 @@ from forewarn.drivers.port import (
     Probe,
     ProbeState,
     Report,
+    hosts_of,
 )
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import CallEnd, Trouble
@@ -93,6 +94,12 @@ def _deciding(name: str) -> _Deciding:
     return visit_calls if is_visit_id(name) else outcome
 
 
+COMES_LATE = (
+    "its marks name an earlier call, so it was not begun, but the replica that got it may "
+    "still make it"
+)
+"""Why the outcome of a call is unknown that another replica has got."""
+
 LOOKED_AT_TOGETHER = 32
 """Maximum reports whose VMs are observed before one of them is accepted."""
 
@@ -125,6 +132,7 @@ class DriverLink:
         self._run, self._run_some = run, run_some
         self._checkpoint = checkpoint
         self._held = HeldCalls(gate)
+        self._is_shared = gate.is_shared
         self._answers: deque[CallAnswer] = deque()
         self._reports: deque[Report] = deque()
         self._ends: deque[_End] = deque()
@@ -196,10 +204,10 @@ class DriverLink:
         The driver is also asked what can be done on each host.
         """
         self.abilities.want_all()
-        found = latest(
+        visits = latest(
             self._store, lambda reader: list(every(reader, kinds.OPEN_VISITS))
         )
-        for visit in found:
+        for visit in visits:
             if visit.call_state is not CallState.NONE:
                 late = visit.call_state is CallState.OVERDUE
                 self.ask_after(visit, late=late, now=now)
@@ -224,16 +232,12 @@ class DriverLink:
 
     def next_due(self) -> Micros | None:
         """Return the time of the next expected report, or confirmation of a sighting."""
-        visit_due = latest(
-            self._store, lambda reader: reader.earliest(kinds.VISITS_DUE)
-        )
-        found = (
+        instants = (
             self._driver.next_report_at(),
             self._sightings.next_due(),
             self.abilities.next_due(),
-            visit_due,
         )
-        return min((each for each in found if each is not None), default=None)
+        return min((each for each in instants if each is not None), default=None)
 
     def seen(self) -> Seen:
         """Return what is seen of VMs and not recorded; any thread may call this."""
@@ -301,7 +305,7 @@ class DriverLink:
             for answer in looks
             if isinstance(answer, LookAnswer)
         ]
-        found = latest(
+        sightings = latest(
             self._store,
             lambda reader: [
                 reader.get(Operation, report.operation_id) for report, _ in first
@@ -309,7 +313,7 @@ class DriverLink:
         )
         return [
             partial(outcome.take_report, report=report, observed=seen)
-            for report, seen in first[: count_apart(found)]
+            for report, seen in first[: count_apart(sightings)]
         ]
 
     def _look_at_reports(self, now: Micros) -> bool:
@@ -336,8 +340,14 @@ class DriverLink:
         )
         if operation is None:
             return
-        vms = tuple(move.vm for move in calls.current_moves(operation))
-        self._inquirer.ask(LookQuestion(report=report, vms=vms), now=now)
+        expected = {
+            move.vm: hosts_of(
+                report.result_of(move.vm).host, move.to_host, operation.host
+            )
+            for move in calls.current_moves(operation)
+        }
+        question = LookQuestion(report=report, vms=tuple(expected), expected=expected)
+        self._inquirer.ask(question, now=now)
 
     def _stop(
         self, operation_id: str, generation: int, *, is_late: bool, now: Micros
@@ -375,6 +385,9 @@ class DriverLink:
             self._reports.append(probe.report)
             return
         match probe.state:
+            case ProbeState.NOT_STARTED if self._may_come_late(question):
+                end = CallEnd(said=COMES_LATE)
+                self._take_end(deciding.mark_unknown, *name, end, now)
             case ProbeState.NOT_STARTED if question.is_late:
                 self._ends.append(
                     (deciding.call_not_made, *name, CallEnd(trouble=Trouble.UNSTARTED))
@@ -393,6 +406,14 @@ class DriverLink:
                 trouble = None if probe.reason else Trouble.NOT_KNOWN
                 end = CallEnd(trouble=trouble, said=probe.reason)
                 self._take_end(deciding.mark_unknown, *name, end, now)
+
+    def _may_come_late(self, question: ProbeQuestion) -> bool:
+        """Return whether another replica can still make a call that it got.
+
+        Its process can be paused just before the call, for longer than its lease. A mark
+        shows only that it has not made the call yet.
+        """
+        return self._is_shared and question.memory != self._driver.memory
 
     def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
         """Process whether a call that timed out was stopped."""

@@ -12,6 +12,7 @@ from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests import dry_run
 from forewarn.control.requests.campaigns import start_once
 from forewarn.control.requests.idempotency import Once, Result, earlier_result
 from forewarn.control.rules.sightings import NOTHING_SEEN, Seen
@@ -154,7 +155,8 @@ async def start_prepared(
 ) -> Result:
     """Start the campaign that `prepare` plans, unless an earlier request has.
 
-    To plan takes long, so a repeated request gets the first result before.
+    To plan takes long, so a repeated request gets the first result before. A dry run
+    raises DryRunError.
     """
     earlier = await gateway.read(
         lambda reader: earlier_result(reader, once, now=gateway.now())
@@ -162,9 +164,13 @@ async def start_prepared(
     if earlier is not None:
         return earlier
     prepared = await prepare()
-    return await gateway.order(
-        who, lambda work: start_once(work, prepared, once=once, check=check)
-    )
+
+    def start(work: Work) -> Result:
+        if who.is_dry_run:
+            raise dry_run.of_start(work, prepared, check=check)
+        return start_once(work, prepared, once=once, check=check)
+
+    return await gateway.order(who, start)
 
 
 class OperatorGateway(CallerGateway, Protocol):

@@ -25,16 +25,18 @@ def waiting(
     The receiver of an operator has an empty tenant and gets the messages unchanged. A
     tenant's receiver gets no message that is not its own.
     """
-    found = reader.select(kinds.OUTBOX_OF_RECEIVER, receiver, limit=limit)
-    if not tenant or not found:
-        return found
-    found = [each for each in found if is_of(each, tenant)]
+    messages = reader.select(kinds.OUTBOX_OF_RECEIVER, receiver, limit=limit)
+    if not tenant or not messages:
+        return messages
+    messages = [message for message in messages if is_of(message, tenant)]
     aliases = aliases_of(reader, tenant)
     return [
         replace(
-            each, at=cut_to_second(each.at), body=told_to_tenant(each.body, aliases)
+            message,
+            at=cut_to_second(message.at),
+            body=told_to_tenant(message.body, aliases),
         )
-        for each in found
+        for message in messages
     ]
 
 
@@ -49,7 +51,7 @@ def foreign(reader: Reader, receiver: str, *, tenant: str) -> list[OutboxMessage
     There are some if the settings have given the receiver to the tenant since.
     """
     every_message = every(reader, kinds.OUTBOX_OF_RECEIVER, receiver)
-    return [each for each in every_message if not is_of(each, tenant)]
+    return [message for message in every_message if not is_of(message, tenant)]
 
 
 def forget(work: Work, messages: Sequence[OutboxMessage]) -> int:

@@ -337,15 +337,18 @@ class Plane:
         """Return the time of the next timer or expected report, or None."""
 
         def earliest(reader: Reader) -> list[Micros]:
-            found = [
+            instants = [
                 reader.earliest(kinds.OPERATIONS_DUE),
                 reader.earliest(kinds.CAMPAIGNS_DUE),
                 reader.earliest(kinds.VIEWS_DUE),
+                reader.earliest(kinds.VISITS_DUE),
             ]
-            seen = reader.earliest(kinds.VIEWS_SEEN)
-            if seen is not None:
-                found.append(max(seen, self._silent_from) + self.policy.disable_after)
-            return [instant for instant in found if instant is not None]
+            last_seen = reader.earliest(kinds.VIEWS_SEEN)
+            if last_seen is not None:
+                instants.append(
+                    max(last_seen, self._silent_from) + self.policy.disable_after
+                )
+            return [instant for instant in instants if instant is not None]
 
         instants = latest(self.store, earliest)
         if self._is_owing():
@@ -487,8 +490,8 @@ class Plane:
         since = now - self.policy.disable_after
         if since < self._silent_from:
             return False
-        seen = latest(self.store, lambda reader: reader.earliest(kinds.VIEWS_SEEN))
-        return seen is not None and seen <= since
+        last_seen = latest(self.store, lambda reader: reader.earliest(kinds.VIEWS_SEEN))
+        return last_seen is not None and last_seen <= since
 
     def _end_delays(self, now: Micros) -> None:
         """End all delays after enabling (7.1), one page per transaction."""

@@ -112,9 +112,9 @@ def is_served(vm: Vm | None, host: str) -> bool:
 
 def served(reader: Reader, host: str, texts: Texts) -> Served:
     """Return what the relay of the host serves now."""
-    found = {vm.name: vm for vm in every(reader, kinds.VMS_ON_HOST, host)}
-    found |= {vm.name: vm for vm in every(reader, kinds.VMS_MOVING_TO, host)}
-    vms = [vm for vm in found.values() if is_served(vm, host)]
+    by_name = {vm.name: vm for vm in every(reader, kinds.VMS_ON_HOST, host)}
+    by_name |= {vm.name: vm for vm in every(reader, kinds.VMS_MOVING_TO, host)}
+    vms = [vm for vm in by_name.values() if is_served(vm, host)]
     return Served(
         guests=texts.guests(vms),
         views=texts.views(vms),
@@ -130,9 +130,11 @@ def approve(
     work: Work, host: str, asked: Sequence[approvals.Approval]
 ) -> tuple[str | None, ...]:
     """Approve for the VMs of a host: for each None, or the reason of the refusal (3.3)."""
-    ours = [each for each in asked if is_served(work.tx.get(Vm, each.vm), host)]
+    ours = [
+        approval for approval in asked if is_served(work.tx.get(Vm, approval.vm), host)
+    ]
     verdicts = dict(zip(ours, approvals.approve_together(work, ours), strict=True))
-    return tuple(verdicts.get(each, UNKNOWN_VM) for each in asked)
+    return tuple(verdicts.get(approval, UNKNOWN_VM) for approval in asked)
 
 
 def enable(work: Work, host: str, vm: str) -> bool:
@@ -151,10 +153,10 @@ def note_last_seen(work: Work, host: str, ages: Mapping[str, Micros]) -> None:
 
     A relay reports ages, so that its clock does not matter.
     """
-    seen: dict[str, Micros] = {}
+    last_seen: dict[str, Micros] = {}
     for name, age in ages.items():
         vm = work.tx.get(Vm, name)
         if vm is not None and is_served(vm, host):
             view = need(work.tx, View, vm.view).view_id
-            seen[view] = max(seen.get(view, 0), work.now - max(0, age))
-    enabling.note_last_seen(work, seen)
+            last_seen[view] = max(last_seen.get(view, 0), work.now - max(0, age))
+    enabling.note_last_seen(work, last_seen)

@@ -46,14 +46,14 @@ def _old_operations(reader: Reader, until: Micros, *, limit: int) -> list[Operat
     first = reader.earliest(kinds.OPERATIONS_ENDED)
     if first is None or first > until:
         return []
-    kept = {
+    in_use = {
         operation
         for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
         for _, operation in campaign.failed
     }
-    kept.update(visit.operation for visit in every(reader, kinds.OPEN_VISITS))
-    rows = reader.due(kinds.OPERATIONS_ENDED, until, limit=limit + len(kept))
-    return list(islice((row for row in rows if row.key not in kept), limit))
+    in_use.update(visit.operation for visit in every(reader, kinds.OPEN_VISITS))
+    rows = reader.due(kinds.OPERATIONS_ENDED, until, limit=limit + len(in_use))
+    return list(islice((row for row in rows if row.key not in in_use), limit))
 
 
 def _horizon(reader: Reader, policy: Policy, now: Micros) -> Micros:
@@ -106,6 +106,6 @@ def purge(work: Work) -> int:
         downtime.forget(work, span)
     # The expiry of a key includes the retention already.
     order_keys = work.tx.due(kinds.ORDER_KEYS_EXPIRED, work.now, limit=ROWS_PER_STEP)
-    for each in order_keys:
-        work.tx.remove(each)
+    for key in order_keys:
+        work.tx.remove(key)
     return len(operations) + len(entries) + len(spans) + len(order_keys)

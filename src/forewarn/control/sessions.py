@@ -10,7 +10,6 @@ same name with another secret does not continue it.
 """
 
 import base64
-import enum
 import hashlib
 import hmac
 import json
@@ -19,6 +18,7 @@ from typing import Any, cast
 
 from forewarn.control.transactions.work import Work
 from forewarn.instants import HOUR, MINUTE, Micros
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.errors import RefusedError
 from forewarn.store.port import Reader
 from forewarn.store.records import (
@@ -51,7 +51,7 @@ _ENDED = "console"
 """Caller of the stored keys of ended passes."""
 
 
-class PassKind(enum.Enum):
+class PassKind(Enumeration):
     """The use of a pass."""
 
     SESSION = "session"
@@ -102,8 +102,8 @@ def text_of(key: bytes, given: Pass) -> str:
         given.proof,
         given.ends_at,
     ]
-    said = json.dumps(members, separators=(",", ":")).encode()
-    body = base64.urlsafe_b64encode(said).rstrip(b"=")
+    encoded = json.dumps(members, separators=(",", ":")).encode()
+    body = base64.urlsafe_b64encode(encoded).rstrip(b"=")
     return f"{body.decode()}.{_mac(key, body)}"
 
 
@@ -117,10 +117,10 @@ def pass_in(key: bytes, text: str, kind: PassKind) -> Pass | None:
     body, _, mac = text.partition(".")
     if not hmac.compare_digest(mac, _mac(key, body.encode())):
         return None
-    said: Any = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    decoded: Any = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     if (
-        not isinstance(said, list)
-        or len(members := cast("list[Any]", said)) != _MEMBERS
+        not isinstance(decoded, list)
+        or len(members := cast("list[Any]", decoded)) != _MEMBERS
     ):
         return None
     kind_word, pass_id, token_id, name, proof, ends_at = members

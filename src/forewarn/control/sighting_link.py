@@ -91,7 +91,8 @@ class SightingLink:
             return []
         ask = partial(sighted.meaning, acts=self._acts)
         return latest(
-            self._store, lambda reader: [(each, ask(reader, each)) for each in some]
+            self._store,
+            lambda reader: [(sighting, ask(reader, sighting)) for sighting in some],
         )
 
     def _decide(self, sighting: Sighting, meant: Meaning, *, now: Micros) -> None:
@@ -105,9 +106,13 @@ class SightingLink:
             self._confirmations.take(sighting, is_expected=False, now=now)
         elif sighting.is_without_reason:
             self._confirmations.show(sighting)
-        elif sighting.running or self._confirmations.withheld() is None:
+        elif sighting.running or not self._is_withheld(sighting):
             self._confirmations.drop(sighting.vm, now=now)
             self._confirmed.append(sighting)
+
+    def _is_withheld(self, sighting: Sighting) -> bool:
+        withheld = self._confirmations.withheld()
+        return withheld is not None and withheld.applies_to(sighting)
 
     def _judge(self) -> None:
         """Publish what is not recorded, and whether too many VMs stopped at once."""

@@ -68,8 +68,8 @@ def check_cancel(work: Work, tenant: str, name: str) -> str:
     cannot see it.
     """
     own = TenantReader(work.tx, tenant)
-    found = own.get(Request, name) or need(own, kind_of_work(name), name)
-    request_id = found.request if isinstance(found, Operation) else name
+    target = own.get(Request, name) or need(own, kind_of_work(name), name)
+    request_id = target.request if isinstance(target, Operation) else name
     if not need(work.tx, Request, own.real(request_id)).actor.is_of(tenant):
         raise RefusedError(
             f"tenant {tenant} did not request {name}",
@@ -82,8 +82,8 @@ def in_own_ids(work: Work, tenant: str, made: Any) -> Any:
     """Return the result of a request with the aliases of the tenant."""
     aliases = aliases_of(work.tx, tenant)
     if isinstance(made, dict):
-        said = cast("dict[str, Any]", made)
-        return {**said, "made": in_own_ids(work, tenant, said["made"])}
+        result = cast("dict[str, Any]", made)
+        return {**result, "made": in_own_ids(work, tenant, result["made"])}
     if isinstance(made, list):
         return [aliases.of(each) for each in cast("list[str]", made)]
     return aliases.of(made)

@@ -93,8 +93,8 @@ def judge(reader: Reader, text: str, *, now: Micros) -> Token | None:
     if matched is None:
         return None
     token = reader.get(Token, f"{ID_PREFIX}-{matched[1]}")
-    kept = _NOBODYS if token is None else token.digest
-    is_right = hmac.compare_digest(kept, digest(matched[2]))
+    stored_digest = _NOBODYS if token is None else token.digest
+    is_right = hmac.compare_digest(stored_digest, digest(matched[2]))
     if token is None or not is_right or not is_good(reader, token, now=now):
         return None
     return token
@@ -163,8 +163,8 @@ def create(
             host=relay,
         )
     )
-    made = TokenMade(name=name, roles=token.roles, lifetime=lifetime, host=relay)
-    work.note(AuditKind.TOKEN_CREATED, _subjects(token), Facts(token=made))
+    facts = TokenMade(name=name, roles=token.roles, lifetime=lifetime, host=relay)
+    work.note(AuditKind.TOKEN_CREATED, _subjects(token), Facts(token=facts))
     return token
 
 
@@ -217,12 +217,12 @@ def _check_is_free(
             hint="Revoke unused tokens: `forewarn token list` shows when each was last "
             "used.",
         )
-    for each in others:
-        if each.name.casefold() == folded and not each.is_expired(now=work.now):
+    for token in others:
+        if token.name.casefold() == folded and not token.is_expired(now=work.now):
             raise RefusedError(
-                f"token {each.token_id} has the name {each.name}",
+                f"token {token.token_id} has the name {token.name}",
                 hint="Choose another name, or revoke that token first "
-                f"(`forewarn token revoke {each.token_id}`).",
+                f"(`forewarn token revoke {token.token_id}`).",
             )
 
 
@@ -244,12 +244,12 @@ def revoke_unauthenticated(work: Work) -> int:
     This is for a service that now authenticates its callers: a token that any user of
     the machine could create must no longer work.
     """
-    found = [
+    tokens = [
         token for token in every(work.tx, kinds.ALL_TOKENS) if token.is_unauthenticated
     ]
-    for token in found:
+    for token in tokens:
         revoke(work, token.token_id)
-    return len(found)
+    return len(tokens)
 
 
 def check_actor(name: str) -> None:

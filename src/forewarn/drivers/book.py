@@ -27,7 +27,7 @@ REASONS_TOLD_MAX = 2
 
 
 class TrackedCall:
-    """One call."""
+    """An accepted call, with its directory, and whether its report was delivered."""
 
     def __init__(
         self, directory: CallDirectory, *, is_reported: bool, is_wanted: bool = False
@@ -230,7 +230,7 @@ class CallList:
     def all_cases(self) -> list[TrackedCall]:
         """Return all recorded calls."""
         with self._lock:
-            return [each for cases in self._cases.values() for each in cases.values()]
+            return [case for cases in self._cases.values() for case in cases.values()]
 
     # Reports
 

@@ -20,10 +20,12 @@ from forewarn.drivers import marks, placeholders
 from forewarn.drivers.book import CallList, TrackedCall
 from forewarn.drivers.marks import Reading
 from forewarn.drivers.port import (
+    NOWHERE,
     Call,
     DriverError,
+    Expected,
     HostVms,
-    Observation,
+    Observations,
     OutcomeUnknownError,
     Probe,
     ProbeState,
@@ -235,9 +237,9 @@ class CommandDriver:
         self._watcher.wake()
         return True
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
         """Return the results of the `observe` program; unknown if there is none."""
-        return self._observer.observe(vms)
+        return self._observer.observe(vms, expected)
 
     @property
     def tells_abilities(self) -> bool:

@@ -31,7 +31,7 @@ class Discovery:
     """One run of the program; `end` may be called by another thread."""
 
     def __init__(self, command: Words, *, seconds: float, clock: Clock) -> None:
-        """Prepare to run `words` for at most `seconds`."""
+        """Prepare to run `command` for at most `seconds`."""
         self._words = command
         self._seconds = seconds
         self._clock = clock

@@ -106,9 +106,7 @@ class Domains:
         if not lost:
             return task
         others = tuple(
-            each.vm
-            for each in call.vms
-            if each.vm not in lost and task.is_done_for(each)
+            vm.vm for vm in call.vms if vm.vm not in lost and task.is_done_for(vm)
         )
         return replace(
             task,
@@ -133,8 +131,8 @@ class Domains:
     def _mark(self, text: str, place: str, *, now: Micros) -> Mark:
         task, state = self._tasks_by_mark.get(text), MarkState.BEGUN
         if task is not None and task.has_ended(now):
-            vms = [each for each in task.call.vms if each.vm == place]
-            is_done = all(task.is_done_for(each) for each in vms)
+            vms = [vm for vm in task.call.vms if vm.vm == place]
+            is_done = all(task.is_done_for(vm) for vm in vms)
             if place == HOST:
                 is_done = task.verdict is not Verdict.FAILED
             state = MarkState.DONE if is_done else MarkState.FAILED

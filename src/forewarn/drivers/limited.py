@@ -8,7 +8,7 @@ from forewarn.fleet.validators import name_fault
 from forewarn.protocol.abilities import Ability, Able
 from forewarn.protocol.operations import Action
 
-_ACTIONS = {each.value: each for each in Action if each is not Action.NONE}
+_ACTIONS = {action.value: action for action in Action if action is not Action.NONE}
 _FORM = "write ACTION host=NAME or ACTION vm=NAME, and able=unknown if it is not known"
 _REASON = "simulated"
 

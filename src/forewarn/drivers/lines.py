@@ -10,7 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from forewarn.drivers.marks import HOST, Mark, Reading, mark_of, parse_mark
-from forewarn.drivers.port import Call, HostVms, Observation
+from forewarn.drivers.port import (
+    NOWHERE,
+    Call,
+    Expected,
+    HostVms,
+    Observation,
+    expected_of,
+)
 from forewarn.fleet.validators import name_fault
 from forewarn.protocol.abilities import Ability, Able
 from forewarn.protocol.operations import Action
@@ -26,12 +33,19 @@ def questions_of(call: Call) -> bytes:
     text = mark_of(call).text
     if call.step is not None:
         return _written([{"host": call.host, "mark": text}])
-    return _written([{"vm": each.vm, "mark": text} for each in call.vms])
+    expected = expected_of(call)
+    return _written(
+        [{**_question_about(vm, hosts), "mark": text} for vm, hosts in expected.items()]
+    )
 
 
-def questions_about(vms: Sequence[str]) -> bytes:
+def questions_about(vms: Sequence[str], expected: Expected = NOWHERE) -> bytes:
     """Return the input of the program `observe_many`."""
-    return _written([{"vm": vm} for vm in vms])
+    return _written([_question_about(vm, expected.get(vm, ())) for vm in vms])
+
+
+def _question_about(vm: str, hosts: Sequence[str]) -> dict[str, Any]:
+    return {"vm": vm, "hosts": list(hosts)} if hosts else {"vm": vm}
 
 
 def observations_in(text: str, vms: Sequence[str]) -> dict[str, Observation]:
@@ -63,7 +77,7 @@ def readings_in(text: str, call: Call, places: Sequence[str]) -> dict[str, Readi
 
 def questions_about_abilities(hosts: Sequence[HostVms]) -> bytes:
     """Return the input of the program `abilities`: a line for each host."""
-    questions = [{"host": each.host, "vms": list(each.vms)} for each in hosts]
+    questions = [{"host": host.host, "vms": list(host.vms)} for host in hosts]
     return _written(questions)
 
 
@@ -80,9 +94,9 @@ def abilities_in(text: str, hosts: Sequence[HostVms]) -> dict[str, tuple[Ability
             continue
         if not isinstance(vm, str) or (vm and vm not in vms_by_host[host]):
             continue
-        for each in _abilities(line, vm):
+        for ability in _abilities(line, vm):
             # Of several lines about the same, the last counts.
-            abilities.setdefault(host, {})[vm, each.action] = each
+            abilities.setdefault(host, {})[vm, ability.action] = ability
     return {host: tuple(answers.values()) for host, answers in abilities.items()}
 
 
@@ -102,7 +116,7 @@ def _abilities(line: dict[str, Any], vm: str) -> Iterator[Ability]:
 
 
 _ABLE: dict[str, Able] = {each.value: each for each in Able}
-_ACTIONS = {each.value: each for each in Action if each is not Action.NONE}
+_ACTIONS = {action.value: action for action in Action if action is not Action.NONE}
 
 
 def _place(line: dict[str, Any], call: Call) -> str | None:

@@ -6,12 +6,12 @@ tell the outcome. A mark proves only what it says: without one, a call may have 
 made and its mark lost, so the outcome stays unknown. Pure.
 """
 
-import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forewarn.drivers.port import Call, Probe, ProbeState, not_started
+from forewarn.protocol.enumerations import Enumeration
 
 HOST = ""
 """The place of the mark of a host step, where the places of other marks are VMs."""
@@ -21,7 +21,7 @@ _TEXT = re.compile(
 )
 
 
-class MarkState(enum.Enum):
+class MarkState(Enumeration):
     """How far the work of a mark is."""
 
     BEGUN = "begun"
@@ -82,7 +82,7 @@ class Reading:
     """The host that the VM is on now; empty: unknown."""
 
 
-class Trace(enum.Enum):
+class Trace(Enumeration):
     """The state of a call at one place, according to its mark."""
 
     DONE = "done"
@@ -106,7 +106,7 @@ BEGUN_TRACES = frozenset(_TRACES.values())
 
 def places_of(call: Call) -> tuple[str, ...]:
     """Return where a call leaves marks."""
-    return (HOST,) if call.step is not None else tuple(each.vm for each in call.vms)
+    return (HOST,) if call.step is not None else tuple(vm.vm for vm in call.vms)
 
 
 def trace_of(call: Call, reading: Reading | None) -> Trace:

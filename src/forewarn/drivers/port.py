@@ -12,13 +12,14 @@ calls that ended long ago. The driver must report how they ended, or that the ou
 is unknown. Otherwise control would wait for a report that the lost store received.
 """
 
-import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from forewarn.instants import Micros
 from forewarn.protocol.abilities import Ability
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.host_steps import HostStep, StepRules
 from forewarn.protocol.operations import Action
@@ -79,7 +80,7 @@ class Call:
         return work == (other.action, other.host, other.vms, other.step)
 
 
-class Verdict(enum.Enum):
+class Verdict(Enumeration):
     """How a call ended."""
 
     DONE = "done"
@@ -88,7 +89,7 @@ class Verdict(enum.Enum):
     """A step `needed` found that the host does not need the work."""
 
 
-class VmVerdict(enum.Enum):
+class VmVerdict(Enumeration):
     """The effect of a call on one VM."""
 
     DONE = "done"
@@ -144,7 +145,7 @@ class Report:
         )
 
 
-class ProbeState(enum.Enum):
+class ProbeState(Enumeration):
     """The state of a call as a driver knows it after a crash or a timeout."""
 
     DONE = "done"
@@ -184,6 +185,27 @@ class Observation:
         )
 
 
+Observations: TypeAlias = Mapping[str, Observation]
+"""Observations by VM; a VM that is missing was not observed."""
+
+Expected: TypeAlias = Mapping[str, Sequence[str]]
+"""The hosts on which each VM is expected, as far as they are known. A driver asks them
+first, and other hosts only about a VM that runs on none of them."""
+
+NOWHERE: Expected = MappingProxyType({})
+"""No VM is expected anywhere."""
+
+
+def expected_of(call: Call) -> Expected:
+    """Return where the VMs of a call are during its work or after it."""
+    return {vm.vm: hosts_of(vm.to_host, call.host) for vm in call.vms}
+
+
+def hosts_of(*hosts: str) -> tuple[str, ...]:
+    """Return the hosts that are known, each once, in their order."""
+    return tuple(dict.fromkeys(filter(None, hosts)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostVms:
     """A host and the VMs on it, in a question about their abilities."""
@@ -192,7 +214,7 @@ class HostVms:
     vms: tuple[str, ...]
 
 
-class StopCause(enum.Enum):
+class StopCause(Enumeration):
     """Why a VM does not run."""
 
     FAILED = "failed"
@@ -314,7 +336,9 @@ class Driver(Protocol):
         """
         ...
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(
+        self, vms: Sequence[str], expected: Expected = NOWHERE, /
+    ) -> Observations:
         """Observe VMs: control rejects a report that contradicts this."""
         ...
 

@@ -25,7 +25,15 @@ from forewarn.clock import Clock
 from forewarn.drivers import lines, marks, placeholders, shim
 from forewarn.drivers.book import TrackedCall
 from forewarn.drivers.marks import Reading
-from forewarn.drivers.port import Call, DriverError, HostVms, Observation
+from forewarn.drivers.port import (
+    NOWHERE,
+    Call,
+    DriverError,
+    Expected,
+    HostVms,
+    Observation,
+    Observations,
+)
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.abilities import Ability
@@ -151,7 +159,7 @@ class Asker:
     ) -> dict[str, Answer]:
         """Run named programs, some at once; return the result of each.
 
-        Each gets `given` on standard input. It takes at most ASK_SECONDS, even if a
+        Each gets `stdin` on standard input. It takes at most ASK_SECONDS, even if a
         program cannot be ended.
         """
         answers = {name: Answer(status=None) for name in questions}
@@ -279,11 +287,11 @@ class VmObserver:
         self._clock = clock
         self._asker = Asker(clock)
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
         """Return the observed state of VMs."""
         if self._programs.observe_many and vms:
             text = self._ask_lines(
-                self._programs.observe_many, lines.questions_about(vms)
+                self._programs.observe_many, lines.questions_about(vms, expected)
             )
             return lines.observations_in(text, vms)
         if not self._programs.observe:

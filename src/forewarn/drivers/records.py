@@ -8,7 +8,6 @@ records, even if another process began it.
 """
 
 import contextlib
-import enum
 import functools
 import json
 import re
@@ -24,6 +23,7 @@ from forewarn.drivers.port import Call, CallVm, DriverError
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros
 from forewarn.problems import hint_for
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
 from forewarn.texts import readable
@@ -162,7 +162,7 @@ LAST_WORDS_CHARACTERS = 200
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)\.([0-9]{1,9})", re.ASCII)
 
 
-class RunState(enum.Enum):
+class RunState(Enumeration):
     """The state of the program of one VM."""
 
     WAITING = "waiting"

@@ -19,6 +19,7 @@ from forewarn.drivers.port import (
     DriverError,
     HostVms,
     Observation,
+    Observations,
     OutcomeUnknownError,
     Probe,
     ProbeState,
@@ -210,9 +211,9 @@ class SimulatedDriver:
     def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
         """Return what was said about hosts and VMs; all the rest can be done."""
         return {
-            each.host: abilities_by_limits(self._limited, each)
-            for each in hosts
-            if self._limited and each.host not in self._silent
+            host.host: abilities_by_limits(self._limited, host)
+            for host in hosts
+            if self._limited and host.host not in self._silent
         }
 
     def begin(self, call: Call, *, now: Micros) -> None:
@@ -296,14 +297,13 @@ class SimulatedDriver:
         self._domains.work_on(stopped)
         return True
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], _expected: object = None) -> Observations:
         """Return the state that the last call or sighting left; else unknown."""
         return {vm: self._observation(vm) for vm in vms}
 
     def _observation(self, vm: str) -> Observation:
         left = self._seen.get(vm, Observation())
-        sighting = self._sighted.get(vm)
-        if sighting is None:
+        if (sighting := self._sighted.get(vm)) is None:
             return left
         return Observation(running=sighting.running, host=sighting.host or left.host)
 
@@ -391,8 +391,8 @@ class SimulatedDriver:
 
     def _supersede(self, call: Call) -> None:
         """Forget the state of the VMs that a new call changes, and keep its predecessor."""
-        for each in call.vms:
-            self._forget_vm(each.vm)
+        for vm in call.vms:
+            self._forget_vm(vm.vm)
         known = self._tasks.get(call.operation_id)
         if known is not None and known.reported:
             self._keep_earlier(known)

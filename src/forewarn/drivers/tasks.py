@@ -3,7 +3,6 @@
 A fault changes the result of calls. Faults are values, and have a notation in the settings.
 """
 
-import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from forewarn.drivers.port import (
     VmVerdict,
 )
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import KEEPING_ACTIONS, MOVING_ACTIONS, Action
 
@@ -52,7 +52,7 @@ CALL_DURATIONS: Mapping[Action, Micros] = {
 """The default duration of a call for each action."""
 
 
-class FaultKind(enum.Enum):
+class FaultKind(Enumeration):
     """The kinds of faults."""
 
     FAIL = "fail"
@@ -193,11 +193,11 @@ _PARTS: Mapping[str, _Part] = {
 
 _ACTIONS: Mapping[str, Action | None] = {
     "any": None,
-    **{each.name.lower(): each for each in Action if each is not Action.NONE},
+    **{action.name.lower(): action for action in Action if action is not Action.NONE},
 }
 
 
-_STEPS: Mapping[str, StepKind] = {each.value: each for each in StepKind}
+_STEPS: Mapping[str, StepKind] = {kind.value: kind for kind in StepKind}
 
 
 def _one_of(word: str, known: Mapping[str, T]) -> T:
@@ -281,7 +281,7 @@ class Task:
             reason=self.reason if failed else "",
             down=self.down if failed else (),
             paused=() if failed else self._paused(),
-            results=tuple(self._result(each) for each in self.call.vms),
+            results=tuple(self._result(vm) for vm in self.call.vms),
         )
 
     def _result(self, vm: CallVm) -> VmResult:
@@ -320,11 +320,11 @@ class Task:
         them."""
         if self.call.action not in KEEPING_ACTIONS or self.ends is None:
             return ()
-        return tuple((each.vm, self.ends - self.begun) for each in self.call.vms)
+        return tuple((vm.vm, self.ends - self.begun) for vm in self.call.vms)
 
     def left(self) -> dict[str, Observation]:
         """Return the state of the call's VMs after its end."""
-        return {each.vm: self._left(each) for each in self.call.vms}
+        return {vm.vm: self._left(vm) for vm in self.call.vms}
 
     def _left(self, vm: CallVm) -> Observation:
         if vm.vm in self.unseen:
@@ -352,12 +352,12 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
     if call.step is not None and fault.kind is FaultKind.UNKNOWN:
         # No report can say it: the driver lost track of the program.
         return replace(task, forgotten=True)
-    hit = tuple(each.vm for each in call.vms if fault.vm in {"", each.vm})
+    hit = tuple(vm.vm for vm in call.vms if fault.vm in {"", vm.vm})
     down = hit if fault.leaves_down else ()
     match fault.kind:
         case FaultKind.FAIL | FaultKind.UNKNOWN:
             is_known = fault.kind is FaultKind.FAIL
-            spared = tuple(each.vm for each in call.vms if each.vm not in hit)
+            spared = tuple(vm.vm for vm in call.vms if vm.vm not in hit)
             return replace(
                 task,
                 verdict=Verdict.FAILED,
@@ -394,7 +394,7 @@ def note_of(task: Task) -> Note:
         "generation": task.call.generation,
         "action": task.call.action.value,
         "host": task.call.host,
-        "vms": [[each.vm, each.to_host] for each in task.call.vms],
+        "vms": [[vm.vm, vm.to_host] for vm in task.call.vms],
         "begun": task.begun,
         "ends": task.ends,
         "verdict": task.verdict.value,

@@ -122,7 +122,7 @@ class Watcher:
             self._start_some(case)
         if case.lost() and self._observer.is_due(case):
             self._start_probe(case)
-        states = {each.state for each in case.progress()}
+        states = {progress.state for progress in case.progress()}
         if not is_current and RunState.RUNNING not in states:
             self._book.close(case)
             return False
@@ -214,7 +214,7 @@ class Watcher:
         for case in self._book.all_cases():
             if _age(case.directory, now=now) < self._retention:
                 continue
-            if any(each.state in UNDER_WAY for each in case.progress()):
+            if any(progress.state in UNDER_WAY for progress in case.progress()):
                 continue
             self._book.forget(case)
             self._directories.remove(case.directory)

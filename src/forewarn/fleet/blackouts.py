@@ -1,4 +1,4 @@
-"""Blackouts: times in which no routine work on hosts begins, whatever the windows say.
+"""Blackouts: times in which no planned work on hosts begins, whatever the windows say.
 
 A blackout has two wall-clock times, or recurs like a window. The rule and its time zone
 are kept, and never instants, so that a change of the zone's rules moves the blackout.
@@ -15,7 +15,7 @@ from forewarn.instants import Micros, zone_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackout:
-    """A time in which no routine work on hosts begins."""
+    """A time in which no planned work on hosts begins."""
 
     name: str
     """The name in messages, such as `year-end`."""
@@ -52,7 +52,7 @@ def times_of(blackout: Blackout, after: Micros) -> Iterator[Opening]:
 
 def closed_times(blackouts: Sequence[Blackout], after: Micros) -> Iterator[Opening]:
     """Yield the times of blackouts that end after an instant; overlapping ones are one."""
-    return join((times_of(each, after) for each in blackouts), after)
+    return join((times_of(blackout, after) for blackout in blackouts), after)
 
 
 def coming(
@@ -62,7 +62,7 @@ def coming(
 
     They are in the order of their begins.
     """
-    occurrences = (_coming(each, after, until) for each in blackouts)
+    occurrences = (_coming(blackout, after, until) for blackout in blackouts)
     return merge(*occurrences, key=lambda each: (each.begins, each.name))
 
 
@@ -82,12 +82,12 @@ def clash(blackouts: Sequence[Blackout], start: Micros, end: Micros) -> Clash | 
     Work can end when a blackout begins, and begin when it ends.
     """
     clashes: list[Clash] = []
-    for each in blackouts:
-        for time in times_of(each, start):
+    for blackout in blackouts:
+        for time in times_of(blackout, start):
             if time.closes > start:
                 if time.opens < max(end, start + 1):
                     clashes.append(
-                        Clash(name=each.name, begins=time.opens, ends=time.closes)
+                        Clash(name=blackout.name, begins=time.opens, ends=time.closes)
                     )
                 break
     return min(clashes, key=lambda each: (each.begins, each.name), default=None)

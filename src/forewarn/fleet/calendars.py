@@ -1,4 +1,4 @@
-"""When routine work can be announced and can begin: windows and blackouts together."""
+"""When planned work can be announced and can begin: windows and blackouts together."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -98,8 +98,8 @@ def free_times(
     closed = closed_times(blackouts, after)
     ban = next(closed, None)
     opened = openings(windows, after) if windows else iter([Opening(after, until)])
-    for each in opened:
-        start, end = max(after, each.opens), min(each.closes, until)
+    for opening in opened:
+        start, end = max(after, opening.opens), min(opening.closes, until)
         if start >= until:
             return
         while ban is not None and ban.opens < end:

@@ -277,10 +277,10 @@ def _references_of_vms(fleet: Fleet) -> Iterator[Problem]:
 
 def _moved(vm: Vm) -> str:
     """Return the note about a VM that a migration moved; empty: it was not moved."""
-    wished = fields.base_of(vm).get("host", vm.host)
-    if wished == vm.host:
+    wanted_host = fields.base_of(vm).get("host", vm.host)
+    if wanted_host == vm.host:
         return ""
-    return f", to which a migration moved {vm.name} (the file says {wished})"
+    return f", to which a migration moved {vm.name} (the file says {wanted_host})"
 
 
 def _on(vm: Vm, host: str) -> str:

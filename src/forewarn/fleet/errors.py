@@ -4,16 +4,16 @@ All problems of a fleet are reported together, up to a limit, so that the author
 them in one pass.
 """
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.settings.lines import Lines
 from forewarn.settings.tables import FileError
 
 
-class Kind(enum.Enum):
+class Kind(Enumeration):
     """The four kinds of object in a fleet; the value is the name of the table."""
 
     TENANT = "tenant"

@@ -115,7 +115,7 @@ def export_tables(
 
 def _follow_by_themselves(tenants: list[Tenant], scopes: Collection[Scope]) -> bool:
     """Return whether a file without tenants would give these tenants."""
-    return [each.name for each in tenants] == [DEFAULT_TENANT] and bool(scopes)
+    return [tenant.name for tenant in tenants] == [DEFAULT_TENANT] and bool(scopes)
 
 
 def _table(kind: Kind, record: Record, unsaid: Collection[str]) -> str:

@@ -44,8 +44,8 @@ def _pairs(option: Option, value: object) -> tuple[tuple[str, str], ...]:
     noun = "tag" if option.form is Forms.TAGS else "label"
     for key, text in pairs.items():
         if not isinstance(text, str):
-            what = forms.what(text)
-            raise ValueError(f"{noun} {quoted(key)} must be text, not {what}")  # noqa: TRY004
+            type_name = forms.what(text)
+            raise ValueError(f"{noun} {quoted(key)} must be text, not {type_name}")  # noqa: TRY004
     return tuple(sorted(cast("dict[str, str]", pairs).items()))
 
 
@@ -121,7 +121,7 @@ _KINDS = tuple(kind.value for kind in ScopeKind)
 
 
 def _fields(model: type[Record], **forms: Form) -> tuple[Field, ...]:
-    defaults = {each.name: each.default for each in fields(model)}
+    defaults = {field.name: field.default for field in fields(model)}
     keys = {"vm_id": "id", "addresses": "address"}
     return tuple(
         Field(
@@ -256,7 +256,7 @@ def wish_of(kind: Kind, name: str, values: Mapping[str, Any]) -> str:
             continue
         said_values[key] = value.value if attribute == "kind" else value
     try:
-        return _write_wish(said_values)
+        return _write_desired(said_values)
     except ValueError:
         return ""  # A number with too many digits, which `checks` refuses.
 
@@ -273,13 +273,14 @@ _USUAL: Mapping[Kind, Mapping[str, tuple[str, object]]] = {
 """Key and default of each attribute."""
 
 # Created once: `json.dumps` creates a new encoder for each call with options.
-_write_wish = json.JSONEncoder(
+_write_desired = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=astuple
 ).encode
 
 
-def wished(applied: str) -> dict[str, object]:
-    """Return the values in `applied` or `found`, by key; empty: not from this source."""
+def desired_values(applied: str) -> dict[str, object]:
+    """Return the values of one source, by key. `applied` is the member of a record for the
+    files of authors (`Record.applied`) or the inventory (`Record.found`); empty: none."""
     return json.loads(applied) if applied else {}
 
 
@@ -288,14 +289,16 @@ def base_of(record: Record) -> dict[str, object]:
 
     The values of an author's file replace those of an inventory's.
     """
-    return wished(record.found) | wished(record.applied)
+    return desired_values(record.found) | desired_values(record.applied)
 
 
-def value_of(kind: Kind, record: Record, key: str, wish: Mapping[str, object]) -> Any:
-    """Return the value of a key as `wished` returned it, or its default."""
+def value_of(
+    kind: Kind, record: Record, key: str, desired: Mapping[str, object]
+) -> Any:
+    """Return the value of a key in `desired`, or its default."""
     field = _BY_KEY[kind][key]
-    if key in wish:
-        return _frozen(field, wish[key])
+    if key in desired:
+        return _frozen(field, desired[key])
     if field.attribute == "wire_name":
         return record.name
     if field.attribute == "vm_id":

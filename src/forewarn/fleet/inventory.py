@@ -83,10 +83,10 @@ def _unknown_hosts(value: object, name: str) -> tuple[str, ...]:
     if value is None:
         return ()
     texts = cast("list[object]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(each, str) and each for each in texts):
+    if not all(isinstance(text, str) and text for text in texts):
         message = "must be a list of texts, one for each host that was not read"
         raise InventoryError([_problem(name, f".{UNKNOWN_HOSTS}", message)])
-    return tuple(readable(str(each)) for each in texts)
+    return tuple(readable(str(text)) for text in texts)
 
 
 def fleet_file(wanted: WantedFleet) -> str:

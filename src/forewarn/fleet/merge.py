@@ -11,7 +11,6 @@ line without a sign is a note: nothing is done, but the author should know. An a
 object only stores that the file names it, and has no line.
 """
 
-import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -33,9 +32,10 @@ from forewarn.fleet.sources import (
     source_of,
 )
 from forewarn.problems import listed
+from forewarn.protocol.enumerations import Enumeration
 
 
-class Action(enum.Enum):
+class Action(Enumeration):
     """Change of an object."""
 
     ADD = "add"
@@ -99,16 +99,16 @@ class Change:
         if isinstance(self.before, Vm) and self.before.state is VmState.DELETED:
             yield f"{subject} was deleted by a request; remove it from the file"
             return
-        for each in self.fields:
-            if each.name == "host":
+        for field in self.fields:
+            if field.name == "host":
                 yield (
-                    f"{subject} stays on {each.after}, where a migration moved it"
-                    f" (the file says {each.before})"
+                    f"{subject} stays on {field.after}, where a migration moved it"
+                    f" (the file says {field.before})"
                 )
             else:
                 yield (
-                    f"{subject} keeps {each.name} {each.after}"
-                    f" (the file says {each.before})"
+                    f"{subject} keeps {field.name} {field.after}"
+                    f" (the file says {field.before})"
                 )
 
 
@@ -153,7 +153,7 @@ class MergePlan:
 
     def writes(self) -> Iterator[Change]:
         """Yield the changes to store, including those without a visible difference."""
-        return (each for each in self.changes if each.action is not Action.NOTE)
+        return (change for change in self.changes if change.action is not Action.NOTE)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the plan for people."""
@@ -176,8 +176,8 @@ class _Combine:
         self, kind: Kind, wanted: Mapping[str, _Record], actual: Mapping[str, _Record]
     ) -> dict[str, _Record]:
         """Return the merged objects of one kind, by name."""
-        kept = self.kept.of(kind)
-        return merged(kind, wanted, actual, source=self.source, kept=kept)
+        kept_keys = self.kept.of(kind)
+        return merged(kind, wanted, actual, source=self.source, kept=kept_keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,10 +209,10 @@ def plan(
     host that it removes can have a VM that a migration moved there. A conflict that the
     actual fleet already has, because a hypervisor moved a VM, refuses no file.
     """
-    actual_tenants = {each.name: each for each in tenants}
-    actual_scopes = {each.name: each for each in scopes}
-    actual_hosts = {each.name: each for each in hosts}
-    actual_vms = {each.name: each for each in vms}
+    actual_tenants = {tenant.name: tenant for tenant in tenants}
+    actual_scopes = {scope.name: scope for scope in scopes}
+    actual_hosts = {host.name: host for host in hosts}
+    actual_vms = {vm.name: vm for vm in vms}
     combine = _Combine(source=source_of(wanted), kept=kept)
     new_tenants = combine.of(Kind.TENANT, wanted.tenants, actual_tenants)
     new_scopes = combine.of(Kind.SCOPE, wanted.scopes, actual_scopes)
@@ -333,8 +333,8 @@ def _notes(merge: _Merge) -> Iterator[Change]:
         after = merge.merged[name]
         if merge.agrees and not is_deleted(after):
             continue
-        wish = desired(merge.kind, want, after)
-        ignored = tuple(_said_otherwise(merge.kind, wish, after))
+        combined = desired(merge.kind, want, after)
+        ignored = tuple(_said_otherwise(merge.kind, combined, after))
         if ignored or is_deleted(after):
             yield Change(
                 kind=merge.kind,

@@ -6,17 +6,17 @@ that a scope gives to each of its VMs. Except for the IDs in `Vm.started`, these
 do not know operations.
 """
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forewarn.fleet.windows import Window
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
-from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.enumerations import Enumeration
+from forewarn.protocol.frozen import frozen_dataclass, same_as
 
 
-class ScopeKind(enum.Enum):
+class ScopeKind(Enumeration):
     """The four kinds of scope (clause 6.1)."""
 
     STANDALONE = "standalone"
@@ -25,7 +25,7 @@ class ScopeKind(enum.Enum):
     SCALE_SET = "scale-set"
 
 
-class VmState(enum.Enum):
+class VmState(Enumeration):
     """Whether a VM runs."""
 
     RUNNING = "running"
@@ -36,7 +36,7 @@ class VmState(enum.Enum):
     so that the file does not create it again."""
 
 
-class HostState(enum.Enum):
+class HostState(Enumeration):
     """Whether a host runs."""
 
     UP = "up"
@@ -52,10 +52,8 @@ class AppliedFile:
     """Digest of its text and of the version that read it."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.name
+    key = same_as("name")
+    """The key in a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +68,8 @@ class _Named:
     """The same for the inventory that was applied last; empty: not from an inventory."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.name
+    key = same_as("name")
+    """The key in a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +137,12 @@ class Host(_Named):
     drift_of: str = ""
     """ID of the open campaign whose selection it matches and that does not have it,
     because it was added to the fleet later; empty: none."""
+
+    def cordon_of(self, owner: Actor) -> Cordon | None:
+        """Return the cordon of an owner; None: it has none."""
+        return next(
+            (cordon for cordon in self.cordons if cordon.by.is_same_as(owner)), None
+        )
 
 
 PLACES = ("zone", "cluster", "rack", "pool")
@@ -271,10 +273,8 @@ class Capacity:
     """The places of the host, as in `places_of`."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.host
+    key = same_as("host")
+    """The key in a store."""
 
     @property
     def is_away(self) -> bool:
@@ -346,7 +346,7 @@ def taken_by(vm: Vm | None) -> frozenset[str]:
     return frozenset({vm.host, vm.moving_to} - {""})
 
 
-class SpanKind(enum.Enum):
+class SpanKind(Enumeration):
     """Kind of an interval; all but the first are interruptions."""
 
     EXISTENCE = "existence"
@@ -395,10 +395,8 @@ class Span:
     an interruption: the length is an upper bound."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.span_id
+    key = same_as("span_id")
+    """The key in a store."""
 
     @property
     def is_open(self) -> bool:

@@ -89,9 +89,10 @@ def choose_host(
     memory, then the most free places.
     """
     possible = [
-        each
-        for each in candidates
-        if each.host.name != vm.host and _why_unfit(vm, scope, origin, each) is None
+        candidate
+        for candidate in candidates
+        if candidate.host.name != vm.host
+        and _why_unfit(vm, scope, origin, candidate) is None
     ]
     if not possible:
         return None

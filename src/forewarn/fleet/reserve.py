@@ -6,12 +6,12 @@ resources that all hosts of the pool limit are counted. The sums of a pool are k
 tallies, so that no decision adds up the hosts of a fleet. Pure.
 """
 
-import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from forewarn.fleet.model import UNLIMITED, UNLIMITED_PLACES, Capacity
 from forewarn.fleet.resources import RESOURCES
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.settings.amounts import Amount
 
 NO_RESERVE = Amount(value=0)
@@ -24,7 +24,7 @@ KEYS = tuple(each.key for each in RESOURCES)
 """Keys of the resources, in the order of `use_of`: `capacity`, `vcpu` and `memory`."""
 
 
-class Sum(enum.Enum):
+class Sum(Enumeration):
     """A number that is kept for each pool and resource."""
 
     FREE = "free"
@@ -110,12 +110,12 @@ def shortage(
     `needed` is what its VMs use, and `own` is what is free on the host itself, both in
     the order of KEYS.
     """
-    for each in sums:
-        place = KEYS.index(each.key)
-        free = each.free - own[place]
-        reserve = each.reserve(amount)
+    for pool in sums:
+        place = KEYS.index(pool.key)
+        free = pool.free - own[place]
+        reserve = pool.reserve(amount)
         if needed[place] and needed[place] + reserve > free:
             return Shortage(
-                key=each.key, needed=needed[place], free=free, reserve=reserve
+                key=pool.key, needed=needed[place], free=free, reserve=reserve
             )
     return None

@@ -7,16 +7,16 @@ values; the object is removed when no source names it. An object that no source 
 is left alone.
 """
 
-import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeVar
 
 from forewarn.fleet.errors import Kind
-from forewarn.fleet.fields import FIELDS, Record, base_of, value_of, wished
+from forewarn.fleet.fields import FIELDS, Record, base_of, desired_values, value_of
 from forewarn.fleet.file import WantedFleet
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.settings.amounts import AMOUNT, Amount
 from forewarn.settings.forms import Option, from_text
 
@@ -141,12 +141,12 @@ def _with_values(kind: Kind, have: _Record, source: Source, values: str) -> _Rec
     after = replace(have, **{source.attribute: values})
     if source is INVENTORY and isinstance(after, Vm):
         after = replace(after, is_missing=False)
-    last, wish = base_of(have), base_of(after)
+    old_values, new_values = base_of(have), base_of(after)
     changed = {
-        each.attribute: value_of(kind, have, each.key, wish)
+        each.attribute: value_of(kind, have, each.key, new_values)
         for each in FIELDS[kind]
         # The record of a deleted VM has no values to keep.
-        if is_deleted(have) or last.get(each.key) != wish.get(each.key)
+        if is_deleted(have) or old_values.get(each.key) != new_values.get(each.key)
     }
     return replace(after, **changed)
 
@@ -155,17 +155,17 @@ def desired(kind: Kind, want: Record, have: Record) -> Record:
     """Return an object as its sources want it together; `want` is of one of them."""
     if not (have.applied and have.found):
         return want
-    wish = base_of(have)
+    values = base_of(have)
     return replace(
         want,
         **{
-            each.attribute: value_of(kind, have, each.key, wish)
+            each.attribute: value_of(kind, have, each.key, values)
             for each in FIELDS[kind]
         },
     )
 
 
-class Authority(enum.Enum):
+class Authority(Enumeration):
     """A source that said that something cannot be done; the value is for messages."""
 
     FILE = "fleet file"
@@ -175,7 +175,9 @@ class Authority(enum.Enum):
 
 def fixing_source(vm: Vm) -> Authority:
     """Return the source that said that a VM cannot be moved: a person counts first."""
-    is_found = "movable" in wished(vm.found) and "movable" not in wished(vm.applied)
+    is_found = "movable" in desired_values(
+        vm.found
+    ) and "movable" not in desired_values(vm.applied)
     return Authority.INVENTORY if is_found else Authority.FILE
 
 

@@ -78,16 +78,16 @@ def join(iterators: Iterable[Iterator[Opening]], after: Micros) -> Iterator[Open
     Each source is in order. Overlapping openings are one.
     """
     joined: Opening | None = None
-    for each in merge(*iterators):
-        if each.closes <= after:
+    for opening in merge(*iterators):
+        if opening.closes <= after:
             continue
         if joined is None:
-            joined = each
-        elif each.opens <= joined.closes < joined.opens + JOINED_MAX:
-            joined = Opening(joined.opens, max(joined.closes, each.closes))
+            joined = opening
+        elif opening.opens <= joined.closes < joined.opens + JOINED_MAX:
+            joined = Opening(joined.opens, max(joined.closes, opening.closes))
         else:
             yield joined
-            joined = each
+            joined = opening
     if joined is not None:
         yield joined
 

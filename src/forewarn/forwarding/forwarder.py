@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from forewarn.clock import Clock
 from forewarn.forwarding import limits
-from forewarn.forwarding.gathering import Asked, Gathering
+from forewarn.forwarding.gathering import Gathering, QueuedRequest
 from forewarn.forwarding.post import Post
 from forewarn.forwarding.wire import UnreachableError
 from forewarn.instants import SECOND, Micros
@@ -75,7 +75,7 @@ class Forwarder:
     async def enable(self, vm: str) -> None:
         """Enable the view of a VM; return when its document has come."""
         result = asyncio.get_running_loop().create_future()
-        self._enabling.add(Asked(vm=vm, size=_size(vm), result=result))
+        self._enabling.add(QueuedRequest(vm=vm, size=_size(vm), result=result))
         await result
 
     def approve(
@@ -85,7 +85,9 @@ class Forwarder:
         result = asyncio.get_running_loop().create_future()
         ids = tuple(event_ids)
         size = _size(_members(vm, ids))
-        self._approving.add(Asked(vm=vm, event_ids=ids, size=size, result=result))
+        self._approving.add(
+            QueuedRequest(vm=vm, event_ids=ids, size=size, result=result)
+        )
         return result
 
     async def report_seen(self, ages: Mapping[str, Micros]) -> None:
@@ -107,8 +109,10 @@ class Forwarder:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _send_approvals(self, some: Sequence[Asked]) -> None:
-        body = {"approvals": [_members(each.vm, each.event_ids) for each in some]}
+    async def _send_approvals(self, some: Sequence[QueuedRequest]) -> None:
+        body = {
+            "approvals": [_members(request.vm, request.event_ids) for request in some]
+        }
         try:
             answer = await self._send(self._approvals, "approve", body)
             refusals = _refusals(answer, len(some))
@@ -123,8 +127,8 @@ class Forwarder:
             return
         self._spawn(self._set_verdicts(some, refusals, answer))
 
-    async def _send_enablings(self, some: Sequence[Asked]) -> None:
-        names = [each.vm for each in some]
+    async def _send_enablings(self, some: Sequence[QueuedRequest]) -> None:
+        names = [request.vm for request in some]
         # A service of an earlier version takes one at a time.
         body = {"vm": names[0]} if len(names) == 1 else {"vms": names}
         try:
@@ -138,14 +142,19 @@ class Forwarder:
         self._spawn(self._set_enabled(some, answer))
 
     async def _send_alone(
-        self, send: Callable[[Sequence[Asked]], Awaitable[None]], some: Sequence[Asked]
+        self,
+        send: Callable[[Sequence[QueuedRequest]], Awaitable[None]],
+        some: Sequence[QueuedRequest],
     ) -> None:
         """Send requests again that were refused together, because one is not valid."""
-        for each in some:
-            await send([each])
+        for request in some:
+            await send([request])
 
     async def _set_verdicts(
-        self, some: Sequence[Asked], refusals: list[object], answer: Mapping[str, Any]
+        self,
+        some: Sequence[QueuedRequest],
+        refusals: list[object],
+        answer: Mapping[str, Any],
     ) -> None:
         """Answer when the result is served here, so that a VM reads what it wrote."""
         await self._has_come(answer)
@@ -153,20 +162,20 @@ class Forwarder:
             each.answer(None if refusal is None else str(refusal))
 
     async def _set_enabled(
-        self, some: Sequence[Asked], answer: Mapping[str, Any]
+        self, some: Sequence[QueuedRequest], answer: Mapping[str, Any]
     ) -> None:
         """Answer when the documents are served here."""
         names = _enabled(some, answer)
         has_come = await self._has_come(answer)
-        for each in some:
-            if each.vm not in names:
-                each.fail(UnreachableError(f"{each.vm} is not known here"))
+        for request in some:
+            if request.vm not in names:
+                request.fail(UnreachableError(f"{request.vm} is not known here"))
             elif not has_come:
-                each.fail(
-                    UnreachableError(f"the document of {each.vm} has not come yet")
+                request.fail(
+                    UnreachableError(f"the document of {request.vm} has not come yet")
                 )
             else:
-                each.answer(None)
+                request.answer(None)
 
     async def _has_come(self, answer: Mapping[str, Any]) -> bool:
         """Wait until the result of a request is served here; return whether it is."""
@@ -199,18 +208,24 @@ def _refusals(answer: Mapping[str, Any], number: int) -> list[object]:
     return refusals
 
 
-def _enabled(some: Sequence[Asked], answer: Mapping[str, Any]) -> AbstractSet[str]:
+def _enabled(
+    some: Sequence[QueuedRequest], answer: Mapping[str, Any]
+) -> AbstractSet[str]:
     """Return the VMs that the service has enabled."""
     value: Any = answer.get("vms")
     if isinstance(value, list):
         return frozenset(map(str, cast("list[object]", value)))
     # A service of an earlier version answers for the only one.
-    return {each.vm for each in some} if answer.get("enabled") is True else frozenset()
+    return (
+        {request.vm for request in some}
+        if answer.get("enabled") is True
+        else frozenset()
+    )
 
 
-def _fail(some: Sequence[Asked], error: UnreachableError) -> None:
-    for each in some:
-        each.fail(error)
+def _fail(some: Sequence[QueuedRequest], error: UnreachableError) -> None:
+    for request in some:
+        request.fail(error)
 
 
 def _members(vm: str, event_ids: Sequence[str]) -> dict[str, Any]:

@@ -17,13 +17,13 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Asked:
+class QueuedRequest:
     """The request of a VM that waits for its result."""
 
     vm: str
     event_ids: tuple[str, ...] = ()
     size: int
-    """Its bytes in a body."""
+    """Its bytes in the body of a request."""
     result: "asyncio.Future[Any]"
 
     def answer(self, value: str | None) -> None:
@@ -35,7 +35,7 @@ class Asked:
         """Set an error as the result, if the VM still waits."""
         if not self.result.done():
             self.result.set_exception(error)
-            # If the VM has left, the exception is not asked for.
+            # If the VM has left, the exception is never read, and asyncio would log that.
             self.result.exception()
 
 
@@ -44,7 +44,7 @@ class Gathering:
 
     def __init__(
         self,
-        send: Callable[[Sequence[Asked]], Awaitable[None]],
+        send: Callable[[Sequence[QueuedRequest]], Awaitable[None]],
         *,
         together_max: int,
         spawn: Spawn,
@@ -53,12 +53,12 @@ class Gathering:
         self._send = send
         self._together_max = together_max
         self._spawn = spawn
-        self._waiting: deque[Asked] = deque()
+        self._waiting: deque[QueuedRequest] = deque()
         self._is_sending = False
 
-    def add(self, asked: Asked) -> None:
+    def add(self, request: QueuedRequest) -> None:
         """Send a request as soon as its turn comes."""
-        self._waiting.append(asked)
+        self._waiting.append(request)
         if not self._is_sending:
             self._is_sending = True
             self._spawn(self._send_all())
@@ -74,14 +74,14 @@ class Gathering:
         finally:
             self._is_sending = False
 
-    def _next(self) -> list[Asked]:
+    def _next(self) -> list[QueuedRequest]:
         """Take those of the next request, within the limits of the service."""
-        some: list[Asked] = []
+        some: list[QueuedRequest] = []
         events = size = 0
         while self._waiting and len(some) < self._together_max:
-            asked = self._waiting[0]
-            events += len(asked.event_ids)
-            size += asked.size
+            first = self._waiting[0]
+            events += len(first.event_ids)
+            size += first.size
             is_full = (
                 events > limits.EVENTS_TOGETHER_MAX or size > limits.BODY_BYTES_MAX
             )
@@ -89,9 +89,9 @@ class Gathering:
                 break
             self._waiting.popleft()
             # A VM that does not wait any longer asks again.
-            if asked.result.done():
-                events -= len(asked.event_ids)
-                size -= asked.size
+            if first.result.done():
+                events -= len(first.event_ids)
+                size -= first.size
             else:
-                some.append(asked)
+                some.append(first)
         return some

@@ -104,7 +104,7 @@ class Connection(Flow):
             self.reset()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Clean up; requests to control run to their end, but waits are canceled."""
+        """Clean up; requests to control run to their end, but waits are cancelled."""
         self._cached = None
         self._hub.connections.discard(self)
         if self._admitted:

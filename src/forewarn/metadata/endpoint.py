@@ -231,7 +231,9 @@ class Endpoint:
         if monotonic >= self._open_until:
             return answers.BUSY
         caller, signed = self.directory.identify(request, source)
-        if caller is None:
+        if caller is None or (
+            signed and not again and not self.directory.takes(request)
+        ):
             return self.refuse_unknown(source, monotonic=monotonic)
         route = self.route(request, signed=signed)
         if isinstance(route, Response):

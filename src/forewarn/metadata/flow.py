@@ -8,7 +8,7 @@ The server stops reading from a connection in three cases:
 
 Setting a timer costs more than the response to a GET. It is therefore set only if a
 request arrives in parts, or if the client does not read. After that phase, the timer
-is not canceled: it fires and has no effect. The hub's sweeps find clients that send
+is not cancelled: it fires and has no effect. The hub's sweeps find clients that send
 nothing.
 """
 

@@ -10,35 +10,17 @@ now belongs to another VM.
 
 import hmac
 from typing import NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from forewarn.fleet import fields
 from forewarn.metadata.cached_response import Edition
 from forewarn.metadata.http import Request
+from forewarn.metadata.passed_on import REPLICA_HEADER, TakenRequests, signed_name
 from forewarn.metadata.ratelimit import Bucket
 from forewarn.protocol.published import Guest
 
 INSTANCE_HEADER = "x-instance-id"
 SIGNATURE_HEADER = "x-instance-id-signature"
-
-REPLICA_HEADER = "x-forewarn-vm"
-REPLICA_SIGNATURE_HEADER = "x-forewarn-vm-signature"
-
-
-def replica_key(secret: str, term: int) -> bytes:
-    """Return the key with which replicas sign requests to the leader of a term.
-
-    `secret` is that of the store, which all replicas read. A signature of an earlier term
-    is worth nothing.
-    """
-    return hmac.digest(secret.encode(), f"replica {term}".encode(), "sha256")
-
-
-def replica_headers(key: bytes, vm: str) -> dict[str, str]:
-    """Return the headers with which a replica says that a request is that of a VM."""
-    name = quote(vm, safe="")
-    signature = hmac.digest(key, name.encode(), "sha256").hex()
-    return {REPLICA_HEADER: name, REPLICA_SIGNATURE_HEADER: signature}
 
 
 class Source(NamedTuple):
@@ -84,6 +66,8 @@ class Directory:
         self._secret = secret
         self._replica_key: bytes | None = None
         """Empty: this replica does not lead. None: there are no replicas."""
+        self._taken = TakenRequests()
+        """Those of this term that other replicas have passed on."""
         self._proxies: set[str] = set()
         """Source addresses of requests with a valid signature."""
 
@@ -95,6 +79,7 @@ class Directory:
         """
         self._edition.end()
         self._replica_key = key
+        self._taken = TakenRequests()
 
     def is_proxy(self, source: Source) -> bool:
         """Return whether a proxy or a replica has sent a valid signature from `source`."""
@@ -128,9 +113,10 @@ class Directory:
             vms.add(guest.vm)
             holders = [self.by_vm_id.get(guest.vm_id.lower())]
             holders += [
-                self.by_address.get(normal_address(each)) for each in guest.addresses
+                self.by_address.get(normal_address(address))
+                for address in guest.addresses
             ]
-            vms.update(each.guest.vm for each in holders if each is not None)
+            vms.update(holder.guest.vm for holder in holders if holder is not None)
         return vms
 
     def find(self, source: Source) -> Caller | None:
@@ -191,17 +177,21 @@ class Directory:
             caller.signed_as, caller.signature = names[0], expected
         return caller
 
+    def takes(self, request: Request) -> bool:
+        """Return whether a request that a signature identified may be handled, once.
+
+        The number of a request that another replica passes on is used up by it.
+        """
+        if self._replica_key is None or REPLICA_HEADER not in request.headers:
+            return True
+        return self._taken.take(request)
+
     def _by_replica(self, request: Request, source: Source) -> Caller | None:
-        names = request.values(REPLICA_HEADER)
-        signatures = request.values(REPLICA_SIGNATURE_HEADER)
-        if not self._replica_key or len(names) != 1 or len(signatures) != 1:
-            return None
-        name = names[0].encode("latin-1")
-        expected = hmac.digest(self._replica_key, name, "sha256").hex().encode("ascii")
-        if not hmac.compare_digest(expected, signatures[0].encode("latin-1")):
+        name = signed_name(self._replica_key or b"", request)
+        if name is None:
             return None
         self._proxies.add(source.address)
-        return self.by_vm.get(unquote(names[0]))
+        return self.by_vm.get(unquote(name))
 
     def _release(self, caller: Caller) -> None:
         guest = caller.guest

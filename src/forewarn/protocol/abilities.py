@@ -8,14 +8,14 @@ nothing, and is shown as it is.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Iterator, Sequence
 
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.verbs import Action
 
 
-class Able(enum.Enum):
+class Able(Enumeration):
     """Whether an action can be carried out."""
 
     YES = "yes"
@@ -43,13 +43,13 @@ NOT_TOLD = Ability(able=Able.UNKNOWN)
 def answer_about(answers: Sequence[Ability], action: Action, vm: str = "") -> Ability:
     """Return the answer about an action on a VM; empty: on the host."""
     answer = NOT_TOLD
-    for each in answers:
-        if each.vm != vm:
+    for ability in answers:
+        if ability.vm != vm:
             continue
-        if each.action is action:
-            return each
-        if each.action is None:
-            answer = each
+        if ability.action is action:
+            return ability
+        if ability.action is None:
+            answer = ability
     return answer
 
 

@@ -6,12 +6,11 @@ parsed. Pure.
 
 from __future__ import annotations
 
-import enum
-
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.frozen import frozen_dataclass
 
 
-class ActorKind(enum.Enum):
+class ActorKind(Enumeration):
     """Kind of actor."""
 
     OPERATOR = "operator"
@@ -33,6 +32,10 @@ class ActorKind(enum.Enum):
     """An actor that is redacted for a tenant. It is never stored."""
 
 
+_NAMED = frozenset({ActorKind.OPERATOR, ActorKind.SERVICE, ActorKind.POLICY})
+"""Kinds whose text is the name."""
+
+
 @frozen_dataclass
 class Actor:
     """Actor that requested, approved or did something."""
@@ -50,14 +53,11 @@ class Actor:
     @property
     def text(self) -> str:
         """Return the text for people: `alice`, `shop/ci`, `vm web_0`, `clock`."""
-        named = {
-            ActorKind.VM: f"vm {self.name}".rstrip(),
-            ActorKind.TENANT: f"{self.tenant}/{self.name}",
-            ActorKind.OPERATOR: self.name,
-            ActorKind.SERVICE: self.name,
-            ActorKind.POLICY: self.name,
-        }
-        return named.get(self.kind, self.kind.value)
+        if self.kind is ActorKind.VM:
+            return f"vm {self.name}".rstrip()
+        if self.kind is ActorKind.TENANT:
+            return f"{self.tenant}/{self.name}"
+        return self.name if self.kind in _NAMED else self.kind.value
 
     @property
     def as_approver(self) -> str:

@@ -6,13 +6,13 @@ output. Pure.
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Union, get_args
 
 from forewarn.instants import DAY, Micros
 from forewarn.protocol.blocker import Blocker
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.frozen import Tagged, frozen_dataclass
 from forewarn.protocol.losses import Losses
@@ -38,7 +38,7 @@ SAID_CHARACTERS_MAX = 500
 rest."""
 
 
-class Landing(enum.Enum):
+class Landing(Enumeration):
     """Why a VM cannot be recorded on the host that the driver chose for it."""
 
     NOT_TOLD = "not told"
@@ -74,7 +74,7 @@ class VmEnd:
     wrong: tuple[Contradiction, ...] = ()
 
 
-class Trouble(enum.Enum):
+class Trouble(Enumeration):
     """Problem with a driver call."""
 
     UNSTARTED = "unstarted"
@@ -226,7 +226,7 @@ class VmDown(Blocker, kind="vm down"):
 
 @frozen_dataclass
 class BrakeOn(Blocker, kind="brake"):
-    """The brake is on, so no routine work is announced or started."""
+    """The brake is on, so no planned work is announced or started."""
 
     by: str
     """Name of the actor who put it on."""
@@ -340,7 +340,7 @@ class More(Blocker, kind="more"):
     count: int
 
 
-class Redacted(enum.Enum):
+class Redacted(Enumeration):
     """Redacted reasons, for tenants, that would name others.
 
     The members are in the order of output. The order of the original reasons would
@@ -489,8 +489,8 @@ def signature(blockers: Sequence[Blocker]) -> frozenset[tuple[str, str]]:
     a rollout it changes with every host.
     """
     return frozenset(
-        (each.kind, getattr(each, "scope", "") or getattr(each, "vm", ""))
-        for each in blockers
+        (blocker.kind, getattr(blocker, "scope", "") or getattr(blocker, "vm", ""))
+        for blocker in blockers
     )
 
 

@@ -30,7 +30,7 @@ up to 64."""
 DESCRIPTION_MAX = 2_000
 """Maximum length of a stored description, in characters. Known ones have a hundred."""
 
-ODDITIES_MAX = 20
+WARNINGS_MAX = 20
 """Maximum warnings about one document: more would not help the reader."""
 
 _DIGITS_MAX = 18
@@ -83,8 +83,8 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
     IDs are in upper case, because clause 2.3 ignores their case. `underscored` is for the
     preview version, which puts a `_` before each name (clause 1.4).
     """
-    oddities: list[str] = []
-    members = _members(body, oddities)
+    warnings: list[str] = []
+    members = _members(body, warnings)
     if "Events" not in members:
         error = members.get("error")
         detail = f": {_shown(error)}" if isinstance(error, str) else ""
@@ -95,30 +95,30 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
         raise UnreadableError("Events is null, not a list")
     if not isinstance(entries, list):
         raise UnreadableError(f"Events is {_kind(entries)}, not a list")
-    incarnation = _incarnation(members, oddities)
+    incarnation = _incarnation(members, warnings)
     notices: dict[str, Notice] = {}
     vague: set[str] = set()
     is_partial = False
     for at, entry in enumerate(cast("list[object]", entries)):
-        came = _id_of(entry, at=at, oddities=oddities)
+        came = _id_of(entry, at=at, warnings=warnings)
         if came is None:
             is_partial = True
             continue
         members = cast("dict[str, Any]", entry)
-        notice = _notice(members, came, oddities, underscored=underscored)
-        _keep(notices, notice, oddities)
+        notice = _notice(members, came, warnings, underscored=underscored)
+        _keep(notices, notice, warnings)
         if not _tells_names(members.get("Resources")):
             vague.add(notice.event_id)
     return Reading(
         incarnation=incarnation,
         notices=tuple(notices.values()),
-        oddities=_few(oddities),
+        warnings=_few(warnings),
         is_partial=is_partial,
         vague=frozenset(vague),
     )
 
 
-def _members(body: bytes, oddities: list[str]) -> dict[str, Any]:
+def _members(body: bytes, warnings: list[str]) -> dict[str, Any]:
     if len(body) > DOCUMENT_BYTES_MAX:
         raise UnreadableError(f"the response has more than {DOCUMENT_BYTES_MAX} bytes")
     try:
@@ -126,7 +126,7 @@ def _members(body: bytes, oddities: list[str]) -> dict[str, Any]:
     except UnicodeDecodeError:
         # Only names that are not ASCII are changed.
         text = body.decode("utf-8-sig", "replace")
-        oddities.append("the document is not UTF-8")
+        warnings.append("the document is not UTF-8")
     text = text.strip()
     if not text:
         raise UnreadableError("the response is empty")
@@ -144,35 +144,35 @@ def _members(body: bytes, oddities: list[str]) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _incarnation(members: dict[str, Any], oddities: list[str]) -> int | None:
+def _incarnation(members: dict[str, Any], warnings: list[str]) -> int | None:
     value = members.get("DocumentIncarnation")
     number = _whole(value)
     if number is None:
-        oddities.append("DocumentIncarnation is missing or not a number")
+        warnings.append("DocumentIncarnation is missing or not a number")
     elif not isinstance(value, int):
-        oddities.append(f"DocumentIncarnation is {_kind(value)}")
+        warnings.append(f"DocumentIncarnation is {_kind(value)}")
     return number
 
 
-def _keep(notices: dict[str, Notice], notice: Notice, oddities: list[str]) -> None:
+def _keep(notices: dict[str, Notice], notice: Notice, warnings: list[str]) -> None:
     """Store a notice by its ID. Of two, the last one counts, but Started is kept."""
     before = notices.get(notice.event_id)
     if before is not None:
-        oddities.append(f"event {notice.event_id} is listed twice")
+        warnings.append(f"event {notice.event_id} is listed twice")
         if before.has_started and not notice.has_started:
             return
     notices[notice.event_id] = notice
 
 
-def _id_of(entry: object, *, at: int, oddities: list[str]) -> str | None:
+def _id_of(entry: object, *, at: int, warnings: list[str]) -> str | None:
     """Return the ID of an entry as received; None: the entry is not an event."""
     if not isinstance(entry, dict):
-        oddities.append(f"Events[{at}] is {_kind(entry)}, not an event")
+        warnings.append(f"Events[{at}] is {_kind(entry)}, not an event")
         return None
     event_id = cast("dict[str, Any]", entry).get("EventId")
     text = event_id.strip() if isinstance(event_id, str) else ""
     if not (0 < len(text) <= ID_MAX and text.isprintable()):
-        oddities.append(f"Events[{at}] has no valid EventId")
+        warnings.append(f"Events[{at}] has no valid EventId")
         return None
     return text
 
@@ -180,31 +180,31 @@ def _id_of(entry: object, *, at: int, oddities: list[str]) -> str | None:
 def _notice(
     members: dict[str, Any],
     came: str,
-    oddities: list[str],
+    warnings: list[str],
     *,
     underscored: bool,
 ) -> Notice:
     event_id = came.upper()
-    status = _word(members, "EventStatus", oddities, is_needed=True)
-    names = _resources(members, event_id, oddities)
+    status = _word(members, "EventStatus", warnings, is_needed=True)
+    names = _resources(members, event_id, warnings)
     if underscored:
         names = tuple(name.removeprefix("_") for name in names)
     return Notice(
         event_id=event_id,
         wire_id="" if came == event_id else came,
-        event_type=_word(members, "EventType", oddities, is_needed=True),
+        event_type=_word(members, "EventType", warnings, is_needed=True),
         status=status,
-        source=_word(members, "EventSource", oddities),
+        source=_word(members, "EventSource", warnings),
         resources=names,
-        resource_type=_word(members, "ResourceType", oddities),
-        not_before=_not_before(members, event_id, status, oddities),
-        duration_seconds=_duration(members, event_id, oddities),
-        description=_word(members, "Description", oddities),
+        resource_type=_word(members, "ResourceType", warnings),
+        not_before=_not_before(members, event_id, status, warnings),
+        duration_seconds=_duration(members, event_id, warnings),
+        description=_word(members, "Description", warnings),
     )
 
 
 def _word(
-    members: dict[str, Any], key: str, oddities: list[str], *, is_needed: bool = False
+    members: dict[str, Any], key: str, warnings: list[str], *, is_needed: bool = False
 ) -> str:
     """Return a string member of an event, or ""."""
     value = members.get(key)
@@ -213,21 +213,21 @@ def _word(
         return _WORDS.get(text.lower(), text)
     if value is not None or is_needed:
         event_id = members["EventId"].strip().upper()
-        oddities.append(f"{key} of event {event_id} is {_kind(value)}")
+        warnings.append(f"{key} of event {event_id} is {_kind(value)}")
     return ""
 
 
 def _resources(
-    members: dict[str, Any], event_id: str, oddities: list[str]
+    members: dict[str, Any], event_id: str, warnings: list[str]
 ) -> tuple[str, ...]:
     value = members.get("Resources")
     if not isinstance(value, list):
-        oddities.append(f"Resources of event {event_id} is {_kind(value)}, not a list")
+        warnings.append(f"Resources of event {event_id} is {_kind(value)}, not a list")
         value = [value] if isinstance(value, str) else []
     names: dict[str, None] = {}
     for each in cast("list[object]", value):
         if not isinstance(each, str) or not each.strip():
-            oddities.append(f"Resources of event {event_id} contains {_kind(each)}")
+            warnings.append(f"Resources of event {event_id} contains {_kind(each)}")
             continue
         names[_clean(each, WORD_MAX)] = None
     return tuple(names)
@@ -241,38 +241,38 @@ def _tells_names(value: object) -> bool:
 
 
 def _not_before(
-    members: dict[str, Any], event_id: str, status: str, oddities: list[str]
+    members: dict[str, Any], event_id: str, status: str, warnings: list[str]
 ) -> Micros | None:
     value = members.get("NotBefore")
     if isinstance(value, str) and value.strip():
         try:
             return parse_http_date(value)
         except ValueError:
-            return _other_time(value.strip(), event_id, oddities)
+            return _other_time(value.strip(), event_id, warnings)
     if value is None or isinstance(value, str):
         if status == SCHEDULED:
-            oddities.append(f"event {event_id} is Scheduled and has no NotBefore")
+            warnings.append(f"event {event_id} is Scheduled and has no NotBefore")
         return None
-    oddities.append(f"NotBefore of event {event_id} is {_kind(value)}")
+    warnings.append(f"NotBefore of event {event_id} is {_kind(value)}")
     return None
 
 
-def _other_time(text: str, event_id: str, oddities: list[str]) -> Micros | None:
+def _other_time(text: str, event_id: str, warnings: list[str]) -> Micros | None:
     """Return the time of a string that does not follow clause 2.7; None: it has none."""
     for each in (text, f"{text}Z"):
         try:
             instant = parse_instant(each)
         except (ValueError, OverflowError):
             continue
-        oddities.append(
+        warnings.append(
             f"NotBefore of event {event_id} is not in the format of RFC 1123"
         )
         return instant
-    oddities.append(f"NotBefore of event {event_id} is not a time: {_shown(text)}")
+    warnings.append(f"NotBefore of event {event_id} is not a time: {_shown(text)}")
     return None
 
 
-def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> int:
+def _duration(members: dict[str, Any], event_id: str, warnings: list[str]) -> int:
     if "DurationInSeconds" not in members:
         return DURATION_UNKNOWN
     value = members["DurationInSeconds"]
@@ -281,7 +281,7 @@ def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> in
     seconds = math.ceil(cast("float", value)) if is_part else _whole(value)
     if seconds is None or not isinstance(value, int) or isinstance(value, bool):
         problem = "not a whole number" if isinstance(value, float) else _kind(value)
-        oddities.append(f"DurationInSeconds of event {event_id} is {problem}")
+        warnings.append(f"DurationInSeconds of event {event_id} is {problem}")
     return DURATION_UNKNOWN if seconds is None or seconds < 0 else seconds
 
 
@@ -320,8 +320,8 @@ def _shown(text: str) -> str:
     return ascii(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
 
 
-def _few(oddities: list[str]) -> tuple[str, ...]:
-    unique = list(dict.fromkeys(oddities))
-    if len(unique) <= ODDITIES_MAX:
+def _few(warnings: list[str]) -> tuple[str, ...]:
+    unique = list(dict.fromkeys(warnings))
+    if len(unique) <= WARNINGS_MAX:
         return tuple(unique)
-    return (*unique[:ODDITIES_MAX], f"and {len(unique) - ODDITIES_MAX} more")
+    return (*unique[:WARNINGS_MAX], f"and {len(unique) - WARNINGS_MAX} more")

@@ -60,6 +60,9 @@ _shown = operator.attrgetter(
 """Everything that a document shows of an event, except its ID, which never changes."""
 
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
 class _Remembered:
     """A cache of the JSON of events, by object identity.
 
@@ -78,7 +81,7 @@ class _Remembered:
                 self._texts.clear()
             # The default escapes everything beyond ASCII, including lone surrogates,
             # which UTF-8 cannot encode.
-            text = json.dumps(_members(event, version=version), separators=(",", ":"))
+            text = _to_json(_members(event, version=version))
             self._texts[name] = remembered = event, text.encode("ascii")
         return remembered[1]
 

@@ -6,14 +6,13 @@ depend on the VM that reads them or on the api-version.
 
 from __future__ import annotations
 
-import enum
-
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
-from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.enumerations import Enumeration
+from forewarn.protocol.frozen import frozen_dataclass, same_as
 
 
-class EventType(enum.Enum):
+class EventType(Enumeration):
     """Type of the impact on the named VMs (clause 2.4)."""
 
     FREEZE = "Freeze"
@@ -28,7 +27,7 @@ class EventType(enum.Enum):
     """The VM is deleted at the request of a user."""
 
 
-class EventStatus(enum.Enum):
+class EventStatus(Enumeration):
     """Status of an event (clauses 2.6 and 4.1)."""
 
     NEW = "New"
@@ -45,14 +44,14 @@ LIVE_STATUSES = frozenset({EventStatus.SCHEDULED, EventStatus.STARTED})
 """Statuses that a document shows."""
 
 
-class EventSource(enum.Enum):
+class EventSource(Enumeration):
     """Cause of the event (clause 2.8)."""
 
     PLATFORM = "Platform"
     USER = "User"
 
 
-class Outcome(enum.Enum):
+class Outcome(Enumeration):
     """Outcome of an event. It is not in Azure's documents; `history` shows it."""
 
     COMPLETED = "completed"
@@ -108,10 +107,8 @@ class Event:
     live."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.event_id
+    key = same_as("event_id")
+    """The key in a store."""
 
     @property
     def place(self) -> tuple[Micros, str, str]:
@@ -150,7 +147,7 @@ class Event:
         live."""
         if not (self.is_planned_work and self.is_live):
             return frozenset()
-        return frozenset(resource.fault_domain for resource in self.resources)
+        return frozenset([resource.fault_domain for resource in self.resources])
 
     def names(self, vm: str) -> bool:
         """Return whether the VM with key `vm` is among the resources."""

@@ -18,7 +18,8 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -81,13 +82,20 @@ def _refuse_deletion(_self: object, name: str) -> None:
 
 def _shown(self: Any) -> str:
     fields = (field for field in dataclasses.fields(self) if field.repr)
-    values = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields)
+    values = ", ".join(
+        f"{field.name}={getattr(self, field.name)!r}" for field in fields
+    )
     return f"{type(self).__qualname__}({values})"
 
 
 def changed(value: T, **fields: object) -> T:
     """Return a copy of the value with these fields changed."""
     return _copier_of(type(value))(value, fields)
+
+
+def same_as(field: str) -> str:
+    """Return an attribute of a class that reads another field, without a call of Python."""
+    return cast("str", property(attrgetter(field)))
 
 
 def maker_of(kind: type[T], names: Sequence[str]) -> Callable[[Iterable[Any]], T]:

@@ -7,10 +7,10 @@ the step and gives arguments that match the patterns of the settings. Pure.
 
 from __future__ import annotations
 
-import enum
 import re
 
 from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -24,7 +24,8 @@ STEP_TIMEOUT: Micros = 30 * MINUTE
 """Default maximum run time of a step: a firmware update with its reboots takes less."""
 
 _STEP_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
-_ARGUMENT_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
+ARGUMENT_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
+"""The name of an argument of a step, in the settings and in campaign files."""
 
 
 REBOOT_STEP = "reboot-host"
@@ -37,7 +38,7 @@ ANSWERS_STEP = "host-answers"
 the usual step `answers` after the work of a reboot."""
 
 
-class StepKind(enum.Enum):
+class StepKind(Enumeration):
     """The place of a step in the maintenance of a host, in this order."""
 
     NEEDED = "needed"
@@ -138,7 +139,7 @@ def step_name_problem(name: str) -> str:
 
 def argument_name_problem(name: str) -> str:
     """Return the problem of an argument's name; empty if there is none."""
-    if _ARGUMENT_NAME.fullmatch(name):
+    if ARGUMENT_NAME.fullmatch(name):
         return ""
     return (
         f"{name!r} is not the name of an argument: write up to 63 of a-z, 0-9 and _, "

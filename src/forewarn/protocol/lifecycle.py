@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.errors import IllegalTransitionError
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.frozen import changed
@@ -29,7 +30,7 @@ from forewarn.protocol.operations import (
 from forewarn.protocol.visits import Visit, VisitState
 
 
-class EventInput(enum.Enum):
+class EventInput(Enumeration):
     """Input of the event table."""
 
     PUBLISH = "publish"
@@ -59,7 +60,7 @@ EVENT_STEPS: Mapping[EventStatus, Mapping[EventInput, EventStatus]] = {
 }
 
 
-class OperationInput(enum.Enum):
+class OperationInput(Enumeration):
     """Input of the operation table."""
 
     NOTICE = "notice"
@@ -103,7 +104,7 @@ OPERATION_STEPS: Mapping[OperationState, Mapping[OperationInput, OperationState]
 }
 
 
-class RequestInput(enum.Enum):
+class RequestInput(Enumeration):
     """Input of the request table."""
 
     CANCEL = "cancel"
@@ -129,7 +130,7 @@ REQUEST_STEPS: Mapping[RequestState, Mapping[RequestInput, RequestState]] = {
 }
 
 
-class VisitInput(enum.Enum):
+class VisitInput(Enumeration):
     """Input of the visit table."""
 
     ANNOUNCE = "announce"
@@ -231,14 +232,14 @@ VISIT_STEPS: Mapping[VisitState, Mapping[VisitInput, VisitState]] = {
 }
 
 
-class ViewState(enum.Enum):
+class ViewState(Enumeration):
     """Whether Scheduled Events are enabled (section 7)."""
 
     DISABLED = "Disabled"
     ENABLED = "Enabled"
 
 
-class ViewInput(enum.Enum):
+class ViewInput(Enumeration):
     """Input of the view table."""
 
     ASKED = "asked"
@@ -305,18 +306,23 @@ def step_operation(
 ) -> Operation:
     """Return the operation after `trigger`, with a note about the reason."""
     state = look_up(OPERATION_STEPS, operation.state, trigger)
-    stepped = changed(
-        operation, state=state, note=note or operation.note, held_by=(), waits_for=()
-    )
+    times: dict[str, Micros] = {}
     if trigger is OperationInput.START:
-        return changed(stepped, started_at=now)
-    if trigger is OperationInput.IMPACT_OVER:
-        return changed(stepped, impact_ended_at=now)
-    if not OPERATION_STEPS[state]:
+        times["started_at"] = now
+    elif trigger is OperationInput.IMPACT_OVER:
+        times["impact_ended_at"] = now
+    elif not OPERATION_STEPS[state]:
         # If the operation has not started, there was no impact.
-        ended = stepped.impact_ended_at or now if stepped.started_at else 0
-        return changed(stepped, ended_at=now, due_at=0, impact_ended_at=ended)
-    return stepped
+        ended = operation.impact_ended_at or now if operation.started_at else 0
+        times.update(ended_at=now, due_at=0, impact_ended_at=ended)
+    return changed(
+        operation,
+        state=state,
+        note=note or operation.note,
+        held_by=(),
+        waits_for=(),
+        **times,
+    )
 
 
 def step_request(request: Request, trigger: RequestInput) -> Request:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import enum
-
 from forewarn.instants import Micros
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.frozen import frozen_dataclass
 
 
-class LossKind(enum.Enum):
+class LossKind(Enumeration):
     """Losses that a limit counts."""
 
     HOSTS = "hosts"

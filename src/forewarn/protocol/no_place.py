@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.frozen import frozen_dataclass
 
 HOSTS_NAMED_MAX = 5
 """Maximum hosts named per reason: a fleet of thousands must not fill a record."""
 
 
-class Unfit(enum.Enum):
+class Unfit(Enumeration):
     """Why a host cannot take a VM."""
 
     DOWN = "down"

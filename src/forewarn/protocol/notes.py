@@ -6,12 +6,12 @@ depends on its text.
 
 from __future__ import annotations
 
-import enum
 from typing import Union
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker, CallEnd
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.frozen import Tagged, frozen_dataclass
 from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.verbs import TargetKind
@@ -115,8 +115,8 @@ class RolloutStopped(Tagged, kind="rollout stopped"):
 
 @frozen_dataclass
 class Withdrawn(Tagged, kind="withdrawn"):
-    """The announcement of a host was withdrawn: its campaign was halted, or a blackout
-    was added."""
+    """The announcement of a host was withdrawn: its campaign was halted, a blackout was
+    added, or its windows were changed."""
 
     campaign: str
     """Name of the campaign."""
@@ -124,6 +124,8 @@ class Withdrawn(Tagged, kind="withdrawn"):
     """ID of the operation of the host's next announcement."""
     blackout: str = ""
     """Name of the blackout; empty: the campaign was halted."""
+    is_outside: bool = False
+    """Whether the changed windows of the campaign do not allow the start."""
 
 
 @frozen_dataclass
@@ -158,7 +160,7 @@ class HostSkipped(Tagged, kind="host skipped"):
     """The emergency campaign that has taken the host over; empty: none."""
 
 
-class Change(enum.Enum):
+class Change(Enumeration):
     """Change of a host or VM."""
 
     FAILED = "failed"

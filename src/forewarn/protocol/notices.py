@@ -58,7 +58,7 @@ class Reading:
     incarnation: int | None = None
     """None: it was missing. It can rise by any step, and fall (clause 8.1)."""
     notices: tuple[Notice, ...]
-    oddities: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Deviations that caused no harm, one message each."""
     is_partial: bool = False
     """Whether an entry has no readable EventId. The entry can be any event, so the

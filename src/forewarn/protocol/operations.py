@@ -7,13 +7,13 @@ are frozen values and change only through `lifecycle`.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker
-from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.enumerations import Enumeration
+from forewarn.protocol.frozen import frozen_dataclass, same_as
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.verbs import Action, TargetKind, Verb
@@ -39,7 +39,7 @@ def is_in_halves(action: Action, steps: Sequence[HostStep]) -> bool:
     return has_work and action in HALVES
 
 
-class CallPart(enum.Enum):
+class CallPart(Enumeration):
     """The part of its action that the driver call of an operation does."""
 
     WHOLE = "whole"
@@ -49,7 +49,7 @@ class CallPart(enum.Enum):
     """The second half: it resumes or starts the VMs."""
 
 
-class OperationState(enum.Enum):
+class OperationState(Enumeration):
     """State of an operation; `lifecycle.OPERATION_STEPS` has the transitions."""
 
     PLANNED = "Planned"
@@ -79,7 +79,7 @@ ENDED_STATES = frozenset(
 )
 
 
-class CallState(enum.Enum):
+class CallState(Enumeration):
     """State of the driver call of the current generation."""
 
     NONE = "none"
@@ -222,10 +222,8 @@ class Operation:
     after its end."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.operation_id
+    key = same_as("operation_id")
+    """The key in a store."""
 
     @property
     def given_time(self) -> Micros:
@@ -236,15 +234,15 @@ class Operation:
     @property
     def vms(self) -> tuple[str, ...]:
         """Return the keys of the operation's VMs, in order."""
-        return tuple(move.vm for move in self.moves)
+        return tuple([move.vm for move in self.moves])
 
     @property
     def promised(self) -> tuple[Micros, Micros] | None:
         """Return the time in which all its promised openings are open; None: it has none."""
         if not self.promises:
             return None
-        opens = max(each.opens for each in self.promises)
-        return opens, min(each.closes for each in self.promises)
+        opens = max(promise.opens for promise in self.promises)
+        return opens, min(promise.closes for promise in self.promises)
 
     @property
     def call_action(self) -> Action:
@@ -301,7 +299,7 @@ class Operation:
         )
 
 
-class RequestState(enum.Enum):
+class RequestState(Enumeration):
     """State of a request; `lifecycle.REQUEST_STEPS` has the transitions."""
 
     OPEN = "Open"
@@ -348,10 +346,8 @@ class Request:
     0: no limit. A stored campaign has its own."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.request_id
+    key = same_as("request_id")
+    """The key in a store."""
 
     @property
     def implies_campaign(self) -> bool:

@@ -7,9 +7,8 @@ and no operation. They name another VM only if the document does. Pure.
 
 from __future__ import annotations
 
-import enum
-
 from forewarn.instants import Micros
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.events import EventStatus, EventType, Outcome
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -17,7 +16,7 @@ VERSIONS = ("2026-11-01",)
 """Api-versions of the extension. They are not Azure's."""
 
 
-class Wait(enum.Enum):
+class Wait(Enumeration):
     """Kinds of waits of an event. Programs read `reason`."""
 
     OWN_APPROVAL = "OwnApproval"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Union
 
 from forewarn.instants import Micros
 from forewarn.protocol.blocker import Blocker
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.verbs import Verb
 
@@ -23,6 +23,9 @@ class NotItsTurn(Blocker, kind="turn"):
     hosts: int
     in_flight: int
     at_once: int
+    waiting: int = 0
+    """Hosts of the rollout that wait for their turn, in the explanation of the rollout;
+    0: the reason is that of one host."""
 
 
 @frozen_dataclass
@@ -110,10 +113,10 @@ class InBlackout(Blocker, kind="blackout"):
     ends: Micros
     """The next announcement, or the next start; 0: never."""
     campaign: str = ""
-    """The campaign that it stops; empty: all routine work of the service."""
+    """The campaign that it stops; empty: all planned work of the service."""
 
 
-class BudgetKind(enum.Enum):
+class BudgetKind(Enumeration):
     """A budget of a campaign; the value is its key in the file."""
 
     IN_FLIGHT = "in_flight"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import enum
+from forewarn.protocol.enumerations import Enumeration
 
 
-class Action(enum.Enum):
+class Action(Enumeration):
     """Action on VMs. A driver implements each."""
 
     FREEZE = "freeze"
@@ -28,7 +28,7 @@ class Action(enum.Enum):
     """No action: a failure has already happened."""
 
 
-class Verb(enum.Enum):
+class Verb(Enumeration):
     """Verb of a request (table 5.9)."""
 
     MAINTAIN = "maintain"
@@ -47,7 +47,7 @@ PLANNED_VERBS = frozenset({Verb.MAINTAIN, Verb.UPGRADE_OS, Verb.REIMAGE})
 announced for a week, and delays no other work before it starts."""
 
 
-class TargetKind(enum.Enum):
+class TargetKind(Enumeration):
     """Kind of the target of an operation."""
 
     HOST = "host"

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
-from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.frozen import frozen_dataclass, same_as
 from forewarn.protocol.lifecycle import VIEW_STEPS, ViewInput, ViewState, look_up
 
 FIRST_INCARNATION = 1
@@ -49,10 +49,8 @@ class View:
     last_seen: Micros = 0
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.view_id
+    key = same_as("view_id")
+    """The key in a store."""
 
     @property
     def was_enabled(self) -> bool:

@@ -6,16 +6,15 @@ see. `lifecycle` has the table of its states. Pure.
 
 from __future__ import annotations
 
-import enum
-
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import CallEnd
-from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.enumerations import Enumeration
+from forewarn.protocol.frozen import frozen_dataclass, same_as
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import CallState
 
 
-class VisitState(enum.Enum):
+class VisitState(Enumeration):
     """State of a visit; `lifecycle.VISIT_STEPS` has the transitions."""
 
     WAITING = "Waiting"
@@ -66,7 +65,7 @@ ENTERED_VISITS = frozenset(
 """States in which the visit has cordoned its host."""
 
 
-class StepOutcome(enum.Enum):
+class StepOutcome(Enumeration):
     """The result of a call of a step."""
 
     DONE = "done"
@@ -86,7 +85,7 @@ class StepResult:
     at: Micros = 0
 
 
-class SkipReason(enum.Enum):
+class SkipReason(Enumeration):
     """Why a host was skipped."""
 
     NOT_NEEDED = "not needed"
@@ -145,10 +144,8 @@ class Visit:
     ended_at: Micros = 0
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key in a store."""
-        return self.visit_id
+    key = same_as("visit_id")
+    """The key in a store."""
 
     @property
     def occupies_host(self) -> bool:

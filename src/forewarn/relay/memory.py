@@ -13,6 +13,7 @@ from forewarn.forwarding.limits import LINE_BYTES_MAX
 from forewarn.instants import Micros
 from forewarn.relay import messages
 from forewarn.relay.knowledge import Knowledge, take
+from forewarn.replacing import replace_file, unfinished
 from forewarn.settings.files import read_file
 
 logger = logging.getLogger("forewarn.relay")
@@ -50,11 +51,9 @@ class Memory:
         If that fails, it is removed: with an older one, a restart would serve documents
         that are older than those served before. The relay continues without it.
         """
-        new = self._path.with_name(f"{self._path.name}.new")
+        text = messages.text_of(knowledge)
         try:
-            _write(new, messages.text_of(knowledge).encode())
-            new.replace(self._path)
-            _sync_directory(self._path.parent)
+            replace_file(self._path, text.encode(), mode=_MODE)
         except OSError as error:
             if not self._is_failing:
                 logger.error(  # noqa: TRY400
@@ -63,7 +62,7 @@ class Memory:
                     error.strerror,
                 )
             self._is_failing = True
-            for path in (new, self._path):
+            for path in (unfinished(self._path), self._path):
                 with contextlib.suppress(OSError):
                     path.unlink()
             return
@@ -73,19 +72,3 @@ class Memory:
         """Set the file's time: the service was heard now."""
         with contextlib.suppress(OSError):
             os.utime(self._path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

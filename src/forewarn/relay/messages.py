@@ -76,6 +76,6 @@ def _list(members: Mapping[str, object], name: str) -> list[object]:
 
 def _names(members: Mapping[str, object], name: str) -> tuple[str, ...]:
     values = _list(members, name)
-    if not all(isinstance(each, str) for each in values):
+    if not all(isinstance(value, str) for value in values):
         raise ValueError(f"{name} are not texts")
     return tuple(cast("list[str]", values))

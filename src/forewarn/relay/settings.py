@@ -71,5 +71,5 @@ def load_settings(
 
 def default_of(name: str) -> object:
     """Return the default of a setting by its full name; None: there is none."""
-    usual = {each.name: each.default for each in fields(Settings)}
+    usual = {field.name: field.default for field in fields(Settings)}
     return None if name == "url" else usual[name.replace(".", "_")]

@@ -223,6 +223,7 @@ def _left(url: Url, step: Step) -> UnreachableError:
         kind = LostError if step.place is Place.LOST else UnreachableError
         return kind(
             f"{url.base} is behind what this relay has served already. If its store was "
-            "restored from a backup, stop this relay, delete its state file, and start it"
+            "restored from a backup, stop the service, run `forewarn store restored`, and "
+            "start it"
         )
     return UnreachableError(f"{url.base}: {step.place.value}")

@@ -35,12 +35,12 @@ ROWS_MAX = 20
 
 def of_host(reader: Reader, host: Host) -> list[Json]:
     """Return the limits of a host, and those of the VMs on it, in some rows."""
-    found = reader.get(HostAbilities, host.name)
-    own = [] if found is None else list(_of_driver(found, host.name, ""))
+    record = reader.get(HostAbilities, host.name)
+    own = [] if record is None else list(_of_driver(record, host.name, ""))
     rest = (
         row
         for vm in every(reader, kinds.VMS_ON_HOST, host.name)
-        for row in _of_one(found, vm)
+        for row in _of_one(record, vm)
         # A missing answer about each VM would hide the others.
         if row["able"] == Able.NO.value or row["reason"]
     )
@@ -54,9 +54,9 @@ def of_vm(reader: Reader, vm: Vm) -> list[Json]:
     """
     if not vm.host:
         return []
-    found = reader.get(HostAbilities, vm.host)
-    rows = {row["action"]: row for row in _of_host_part(found, vm)}
-    for row in _of_one(found, vm):
+    record = reader.get(HostAbilities, vm.host)
+    rows = {row["action"]: row for row in _of_host_part(record, vm)}
+    for row in _of_one(record, vm):
         known = rows.get(row["action"])
         if known is None or known["able"] == Able.UNKNOWN.value:
             rows[row["action"]] = row
@@ -85,15 +85,17 @@ def _of_one(found: HostAbilities | None, vm: Vm) -> Iterator[Json]:
 def _of_driver(found: HostAbilities, host: str, vm: str) -> Iterator[Json]:
     """Yield what the driver told against a VM, or a host, or did not know."""
     for action in ACTIONS:
-        told = answer_about(found.told, action, vm)
-        if told.able is not Able.YES and (vm or told.able is Able.NO or told.reason):
+        answer = answer_about(found.told, action, vm)
+        if answer.able is not Able.YES and (
+            vm or answer.able is Able.NO or answer.reason
+        ):
             yield _row(
                 action,
-                told.able,
+                answer.able,
                 Authority.DRIVER,
                 host=host,
                 vm=vm,
-                reason=told.reason,
+                reason=answer.reason,
                 since=format_instant(found.since),
             )
 

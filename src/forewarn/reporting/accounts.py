@@ -97,13 +97,13 @@ def _approval(event: Event) -> Json:
 def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[Json]:
     """Return the steps of the operation in their order in the history."""
     subject = f"operation:{operation.operation_id}"
-    found: list[Json] = []
+    phases: list[Json] = []
     scopes = {f"event:{event.event_id}": event.scope for event in events}
     for entry in every(reader, kinds.AUDIT_OF_SUBJECT, subject):
         phase = _PHASES.get(entry.kind)
         if phase is None:
             continue
-        found.append(
+        phases.append(
             {
                 "phase": phase,
                 "at": format_instant(entry.at),
@@ -114,7 +114,7 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
                 ),
             }
         )
-    return found
+    return phases
 
 
 def _by(entry: AuditEntry) -> str:

@@ -56,9 +56,9 @@ class _Windowed:
             for name in sorted(names)
         ]
         times = HeldTimes(holds, self.at)
-        for found in times.why_held():
-            if isinstance(found, NoCommonWindow):
-                return found
+        for blocker in times.why_held():
+            if isinstance(blocker, NoCommonWindow):
+                return blocker
         return times.why_apart(self.hours)
 
 
@@ -70,15 +70,15 @@ def of_plan(reader: Reader, plan: "CampaignPlan") -> list[Json]:
     campaign = plan.campaign
     if campaign.is_emergency or campaign.impact is Impact.NONE:
         return []
-    scopes = {each.name: each for each in every(reader, kinds.SCOPES_WITH_WINDOW)}
+    scopes = {scope.name: scope for scope in every(reader, kinds.SCOPES_WITH_WINDOW)}
     hours = Hours(
         campaign=campaign.name, work=campaign.expect.slow, windows=campaign.windows
     )
-    found = _Windowed(scopes, hours, plan.planned_at)
-    if not scopes or found.apart(scopes) is None:
+    windowed = _Windowed(scopes, hours, plan.planned_at)
+    if not scopes or windowed.apart(scopes) is None:
         # All windows are open together at some time, and so are those of each host.
         return []
-    return _told(found, _hosts_of(reader, plan, scopes))
+    return _told(windowed, _hosts_of(reader, plan, scopes))
 
 
 def _hosts_of(
@@ -139,7 +139,8 @@ def _lines(found: _Windowed, never: NoCommonWindow) -> list[str]:
     """Return the windows of the other one, as lines."""
     windows = found.scopes[never.scopes[0]].maintenance_window
     return [
-        line_of(each) for each in (found.hours.windows if never.campaign else windows)
+        line_of(window)
+        for window in (found.hours.windows if never.campaign else windows)
     ]
 
 
@@ -151,11 +152,13 @@ def way_out(
     Empty: it does not wait for that. Each scope of the reason is needed for it, so it
     ends if one tenant does not keep to its windows.
     """
-    never = next((each for each in blockers if isinstance(each, NoCommonWindow)), None)
+    never = next(
+        (blocker for blocker in blockers if isinstance(blocker, NoCommonWindow)), None
+    )
     if never is None:
         return ""
     vms = _vms_of(reader, operation)
-    names = sorted(each.name for each in vms if each.scope == never.scopes[-1])
+    names = sorted(vm.name for vm in vms if vm.scope == never.scopes[-1])
     return wording.way_out(never.scopes[-1], names[0]) if names else ""
 
 

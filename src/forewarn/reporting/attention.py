@@ -18,6 +18,7 @@ from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.rules import (
     campaign_gate,
     guard,
+    obstacles,
     relay_links,
     waits,
 )
@@ -128,14 +129,16 @@ def problems(
 ) -> list[Problem]:
     """Return the problems, the worst first."""
     is_tenant = isinstance(reader, TenantReader)
-    found = _Search(reader, now).found()
+    all_problems = _Search(reader, now).found()
     if is_tenant:
-        found = [each for each in found if each.kind in _FOR_TENANTS]
+        all_problems = [
+            problem for problem in all_problems if problem.kind in _FOR_TENANTS
+        ]
     else:
-        found = [sighted(each, around.seen.early) for each in found]
-        found += _around(around)
-        found += stopped_vms.problems(reader, around.seen)
-    return sorted(found, key=lambda each: each.key)
+        all_problems = [sighted(problem, around.seen.early) for problem in all_problems]
+        all_problems += _around(around)
+        all_problems += stopped_vms.problems(reader, around.seen)
+    return sorted(all_problems, key=lambda each: each.key)
 
 
 def report(problem: Problem) -> Json:
@@ -145,6 +148,7 @@ def report(problem: Problem) -> Json:
         "kind": problem.kind.value,
         "since": instant_or_none(problem.since),
         "text": problem.text,
+        "text_shortly": problem.short or problem.text,
         "actions": list(problem.actions),
         "operation": problem.operation or None,
         "target": problem.target or None,
@@ -179,8 +183,8 @@ class _Search:
 
     def found(self) -> list[Problem]:
         """Return the problems in the store, unordered."""
-        found = (self._of(operation) for operation in self._operations())
-        problems = [each for each in found if each is not None]
+        problem_lists = (self._of(operation) for operation in self._operations())
+        problems = [problem for problem in problem_lists if problem is not None]
         return [
             *problems,
             *self._brake(),
@@ -215,14 +219,14 @@ class _Search:
                 )
 
     def _brake(self) -> Iterator[Problem]:
-        """Yield the brake if it is on: all routine work waits for it."""
-        found = None if self._is_tenant else self._reader.get(Brake, BRAKE_KEY)
-        if found is not None:
+        """Yield the brake if it is on: all planned work waits for it."""
+        brake = None if self._is_tenant else self._reader.get(Brake, BRAKE_KEY)
+        if brake is not None:
             yield Problem(
                 kind=ProblemKind.BRAKE,
                 name=BRAKE_KEY,
-                text=holds.brake(blocker_of(found)),
-                since=found.since,
+                text=holds.brake(blocker_of(brake)),
+                since=brake.since,
                 actions=("brake off",),
             )
 
@@ -231,24 +235,28 @@ class _Search:
         if self._is_tenant:
             return
         for campaign in every(self._reader, kinds.CAMPAIGNS_OPEN):
-            waits, waits_until = why_waiting(self._reader, campaign, now=self._now)
+            waits = why_waiting(self._reader, campaign, now=self._now)
             held = held_stage(self._reader, campaign)
             for trouble in troubles.of(
                 campaign,
                 at_once=campaign_gate.at_once(campaign),
-                waits_until=waits_until,
+                waits_until=waits.until,
                 held_until=held.until if held else 0,
                 now=self._now,
             ):
                 kind, actions = _CAMPAIGN_TROUBLES[trouble.kind]
-                text = rollouts.trouble(campaign, trouble.kind, waits=waits)
+                text, short = (
+                    rollouts.trouble(campaign, trouble.kind, waits=each)
+                    for each in (waits.text, waits.short or waits.text)
+                )
                 if held is not None and trouble.kind is TroubleKind.HELD:
                     why = operators.reason(held.blocker)
-                    text = rollouts.held_stage(campaign.name, held.host, why)
+                    text = short = rollouts.held_stage(campaign.name, held.host, why)
                 yield Problem(
                     kind=kind,
                     name=campaign.campaign_id,
                     text=text,
+                    short=short,
                     since=trouble.since,
                     request=campaign.request,
                     hosts=campaign.failed_hosts[:FAILED_NAMED_MAX],
@@ -274,21 +282,21 @@ class _Search:
         """Yield the hosts whose maintenance waits because its windows are not open together."""
         if self._is_tenant:
             return
-        found = every(self._reader, kinds.OPERATIONS_THAT_WAIT, waits.NO_WINDOW)
-        for operation in islice(found, ROWS_MAX):
+        operations = every(self._reader, kinds.OPERATIONS_THAT_WAIT, waits.NO_WINDOW)
+        for operation in islice(operations, ROWS_MAX):
             scopes = tuple(
                 scope
-                for each in operation.held_by
-                if isinstance(each, NoCommonWindow)
-                for scope in each.scopes
+                for blocker in operation.held_by
+                if isinstance(blocker, NoCommonWindow)
+                for scope in blocker.scopes
             )
             why = operators.JOINT.join(operators.reasons(operation.held_by))
-            told = f"host {operation.host} cannot be maintained: {why}"
+            sentence = f"host {operation.host} cannot be maintained: {why}"
             ends = apart_hosts.way_out(self._reader, operation, operation.held_by)
             yield Problem(
                 kind=ProblemKind.NO_COMMON_WINDOW,
                 name=operation.operation_id,
-                text=operators.JOINT.join(filter(None, (told, ends))),
+                text=operators.JOINT.join(filter(None, (sentence, ends))),
                 since=operation.created,
                 operation=operation.operation_id,
                 request=operation.request,
@@ -305,7 +313,7 @@ class _Search:
             yield from blackout_problems.problems(self._reader, now=self._now)
 
     def _relays(self) -> Iterator[Problem]:
-        """Yield the silent relays: routine work on their hosts waits."""
+        """Yield the silent relays: planned work on their hosts waits."""
         if self._is_tenant:
             return
         for host, since in relay_links.all_silent(self._reader, now=self._now):
@@ -330,9 +338,9 @@ class _Search:
                 every(self._reader, kinds.OPERATIONS_IN_STATE, state.value), ROWS_MAX
             )
         until = self._now + LATE
-        for each in self._reader.due(kinds.OPERATIONS_DUE, until, limit=ROWS_MAX):
-            if each.state is OperationState.ANNOUNCED:
-                yield each
+        for operation in self._reader.due(kinds.OPERATIONS_DUE, until, limit=ROWS_MAX):
+            if operation.state is OperationState.ANNOUNCED:
+                yield operation
 
     def _of(self, operation: Operation) -> Problem | None:
         if operation.state is OperationState.IMPACTING:
@@ -419,7 +427,7 @@ class _Search:
         events: Sequence[Event] = (),
     ) -> Problem:
         if self._is_tenant:
-            actions = tuple(each for each in actions if each in _TENANT_ACTIONS)
+            actions = tuple(action for action in actions if action in _TENANT_ACTIONS)
         scopes = {event.scope for event in events} or set(operation.scopes)
         vms = [resource.vm for event in events for resource in event.resources]
         return Problem(
@@ -451,23 +459,20 @@ class _Search:
 
     def _is_enabled(self, scope: str) -> bool:
         if scope not in self._enabled:
-            self._enabled[scope] = any(
-                view.is_enabled
-                for view in every(self._reader, kinds.VIEWS_OF_SCOPE, scope)
-            )
+            self._enabled[scope] = obstacles.is_enabled(self._reader, scope)
         return self._enabled[scope]
 
 
 def _around(around: Surroundings) -> list[Problem]:
     """Return the problems of the service and its receivers."""
-    found = [
+    collected = [
         Problem(kind=ProblemKind.NOT_READY, name=str(number), text=text)
         for number, text in enumerate(around.problems, start=1)
     ]
     for receiver in around.webhooks:
         if receiver["state"] == "failing":
             name, oldest = str(receiver["webhook"]), receiver["oldest"]
-            found.append(
+            collected.append(
                 Problem(
                     kind=ProblemKind.WEBHOOK_LATE,
                     name=name,
@@ -480,5 +485,5 @@ def _around(around: Surroundings) -> list[Problem]:
                     actions=("webhook test",),
                 )
             )
-    found.extend(replicas.problems(around.cluster))
-    return found
+    collected.extend(replicas.problems(around.cluster))
+    return collected

@@ -28,20 +28,20 @@ def problems(reader: Reader, *, now: Micros) -> Iterator[Problem]:
     if not blackouts:
         return
     hosts, until, campaigns = _held(reader, now)
-    for each in blackouts:
-        ends = until.get(each.name)
+    for blackout in blackouts:
+        ends = until.get(blackout.name)
         if ends is None or (ends and ends < now + LONG):
             continue
-        current = clash([each.time], now, now)
-        names = sorted(campaigns[each.name])
+        current = clash([blackout.time], now, now)
+        names = sorted(campaigns[blackout.name])
         yield Problem(
             kind=ProblemKind.BLACKOUT,
-            name=each.name,
+            name=blackout.name,
             text=holds.long_blackout(
-                each.name,
-                by=each.by.text,
-                reason=each.reason,
-                hosts=hosts[each.name],
+                blackout.name,
+                by=blackout.by.text,
+                reason=blackout.reason,
+                hosts=hosts[blackout.name],
                 until=ends,
                 campaigns=names,
             ),
@@ -61,8 +61,8 @@ def _held(
     """
     hosts, until = Counter[str](), dict[str, Micros]()
     campaigns = defaultdict[str, set[str]](set)
-    found = held.by_blackouts(reader, now=now) + held.by_campaigns(reader, now=now)
-    for each in found:
+    all_held = held.by_blackouts(reader, now=now) + held.by_campaigns(reader, now=now)
+    for each in all_held:
         blocker = each.blocker
         if isinstance(blocker, InBlackout) and not blocker.campaign:
             name = blocker.blackout

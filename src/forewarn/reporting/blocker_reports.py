@@ -32,10 +32,10 @@ def blocker_reports(
     now: Micros,
 ) -> list[Json]:
     """Return the reasons of an operation, each with its sentence and subjects."""
-    found = tuple(blockers)
-    is_missing = any(isinstance(each, NotApproved) for each in found)
+    all_blockers = tuple(blockers)
+    is_missing = any(isinstance(blocker, NotApproved) for blocker in all_blockers)
     events = every(reader, kinds.EVENTS_OF_OPERATION, operation.key)
-    return reports_with(operation, events if is_missing else (), found, now=now)
+    return reports_with(operation, events if is_missing else (), all_blockers, now=now)
 
 
 def reports_with(
@@ -48,8 +48,8 @@ def reports_with(
     """Return the same, with the operation's events, which were read already."""
     ids = {event.scope: event.event_id for event in events}
     return [
-        blocker_report(each, now=now, not_before=operation.not_before, events=ids)
-        for each in blockers
+        blocker_report(blocker, now=now, not_before=operation.not_before, events=ids)
+        for blocker in blockers
     ]
 
 

@@ -66,16 +66,16 @@ def of_campaign(
         )
         for operation, state, ended, since in zip(*page, strict=True)
     }
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     for page in columns(reader, kinds.OPERATIONS_OF_REQUEST, _FIELDS, between=one):
         for host, operation, position, state, visited, started, ended in zip(
             *page, strict=True
         ):
             visit, over = ends.get(operation, (None, 0)) if visited else (None, ended)
-            found.append(
+            attempts.append(
                 Attempt(host, operation, position, state, visit, started, over)
             )
-    return found + unplanned(known, campaign)
+    return attempts + unplanned(known, campaign)
 
 
 def unplanned(reader: Reader, campaign: CampaignRecord) -> list[Attempt]:
@@ -92,9 +92,9 @@ def unplanned(reader: Reader, campaign: CampaignRecord) -> list[Attempt]:
 def on_host(reader: Reader, campaign: CampaignRecord, host: str) -> list[Operation]:
     """Return the operations of a campaign on a host, in the order of time."""
     return [
-        each
-        for each in every(reader, kinds.ATTEMPTS_ON_HOST, host)
-        if each.request == campaign.request
+        operation
+        for operation in every(reader, kinds.ATTEMPTS_ON_HOST, host)
+        if operation.request == campaign.request
     ]
 
 
@@ -102,11 +102,14 @@ def on_hosts(
     reader: Reader, campaign: CampaignRecord, hosts: Collection[str]
 ) -> Iterator[Attempt]:
     """Yield the attempts of a campaign on some hosts."""
-    early = {each.host: each for each in unplanned(reader, campaign)}
+    early = {attempt.host: attempt for attempt in unplanned(reader, campaign)}
     for host in hosts:
-        found = on_host(reader, campaign, host)
-        yield from (attempt_of(each, visit_of(reader, each)) for each in found)
-        if not found and host in early:
+        operations = on_host(reader, campaign, host)
+        yield from (
+            attempt_of(operation, visit_of(reader, operation))
+            for operation in operations
+        )
+        if not operations and host in early:
             yield early[host]
 
 
@@ -131,12 +134,12 @@ def attempt_of(operation: Operation, visit: Visit | None) -> Attempt:
 
 def places_of_hosts(reader: Reader, hosts: Collection[str]) -> dict[str, Place]:
     """Return where some hosts stand; hosts that were removed are left out."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for names, clusters, racks in columns_of(
         reader, Host, ("name", "cluster", "rack"), hosts
     ):
-        found.update(zip(names, map(Place, clusters, racks), strict=True))
-    return found
+        places.update(zip(names, map(Place, clusters, racks), strict=True))
+    return places
 
 
 def state_in(
@@ -158,10 +161,10 @@ def earlier_state(attempt: Attempt) -> HostState:
 
 def by_host(attempts: Sequence[Attempt]) -> dict[str, list[Attempt]]:
     """Return the attempts on each host, in the order of time."""
-    found: dict[str, list[Attempt]] = {}
-    for each in attempts:
-        found.setdefault(each.host, []).append(each)
-    return found
+    attempts_by_host: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        attempts_by_host.setdefault(attempt.host, []).append(attempt)
+    return attempts_by_host
 
 
 def attempt_end(visit: Visit) -> Micros:

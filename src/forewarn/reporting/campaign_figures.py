@@ -4,7 +4,7 @@ They come from the same rows as the sums, so that each is read once. For operato
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeAlias
@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 from forewarn.fleet.model import SpanKind
 from forewarn.instants import MINUTE, Micros, format_instant
 from forewarn.protocol.actors import Actor, ActorKind
+from forewarn.protocol.events import EventStatus
 from forewarn.reporting.uptime import seconds
+from forewarn.reporting.waiting_causes import Wait
 
 Json: TypeAlias = dict[str, Any]
 
@@ -26,6 +28,11 @@ class _Tenant:
     asked: int = 0
     approved: int = 0
     by_operator: int = 0
+    open: int = 0
+    """Events that still wait for an approval."""
+    affected: int = 0
+    """VMs of attempts that have started."""
+    moved: int = 0
     waits: list[Micros] = field(default_factory=list[Micros])
     """From each announcement to its approval by the tenant's side."""
     planned: Micros = 0
@@ -34,10 +41,13 @@ class _Tenant:
     longest_vm: str = ""
     vms: set[str] = field(default_factory=set[str])
 
-    def add_event(self, created: Micros, approver: Actor | None, at: Micros) -> None:
+    def add_event(
+        self, created: Micros, approver: Actor | None, at: Micros, status: EventStatus
+    ) -> None:
         """Add an event with its approver, if it has one, and the time of the approval."""
         self.asked += 1
         if approver is None:
+            self.open += status is EventStatus.SCHEDULED
             return
         self.approved += 1
         if approver.kind is ActorKind.OPERATOR:
@@ -62,6 +72,9 @@ class _Tenant:
             "asked": self.asked,
             "approved": self.approved,
             "by_operator": self.by_operator,
+            "open": self.open,
+            "vms": self.affected,
+            "vms_moved": self.moved,
             "median_seconds": seconds(round(median(self.waits)))
             if self.waits
             else None,
@@ -79,13 +92,15 @@ class CampaignFigures:
     Rows are given as columns of its own operations.
     """
 
-    EVENT_FIELDS = ("approver",)
+    EVENT_FIELDS = ("approver", "status")
     """Fields of events that are needed besides those of the sums."""
     SPAN_FIELDS = ("tenant", "vm", "kind")
     """Fields of spans that are needed besides those of the sums."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
+        self.waits: list[Wait] = []
+        self.stage_ends: dict[int, list[Micros]] = {}
         self._hours = Counter[Micros]()
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
 
@@ -99,11 +114,34 @@ class CampaignFigures:
         created: Sequence[Micros],
         approved: Sequence[Micros],
         approvers: Sequence[Actor | None],
+        states: Sequence[EventStatus],
     ) -> None:
-        """Add events with their approvers and the times of the approvals."""
-        events = zip(tenants, created, approvers, approved, strict=True)
-        for tenant, begun, approver, at in events:
-            self._tenants[tenant].add_event(begun, approver, at)
+        """Add events with their approvers, the times of the approvals, and their states."""
+        events = zip(tenants, created, approvers, approved, states, strict=True)
+        for tenant, begun, approver, at, status in events:
+            self._tenants[tenant].add_event(begun, approver, at, status)
+
+    def add_vms(
+        self, names: Sequence[str], tenants: Sequence[str], moved: Collection[str]
+    ) -> None:
+        """Add VMs of attempts that have started; `moved` has those that moved."""
+        for name, tenant in zip(names, tenants, strict=True):
+            self._tenants[tenant].affected += 1
+            self._tenants[tenant].moved += name in moved
+
+    def add_wait(
+        self,
+        stage: int,
+        begins: Micros,
+        ends: Micros,
+        over: Micros,
+        *,
+        has_failed: bool,
+    ) -> None:
+        """Add the time for which an attempt waited, and its end; 0: it has not ended."""
+        self.waits.append(Wait(begins, ends, has_failed))
+        if over:
+            self.stage_ends.setdefault(stage, []).append(over)
 
     def add_spans(
         self,
@@ -131,7 +169,7 @@ class CampaignFigures:
                 format_instant(each): self._hours[each] for each in sorted(self._hours)
             },
             "tenants": [
-                self._tenants[each].report(each)
-                for each in sorted(self._tenants, key=worst_first)
+                self._tenants[tenant].report(tenant)
+                for tenant in sorted(self._tenants, key=worst_first)
             ],
         }

@@ -14,6 +14,7 @@ from forewarn.fleet.model import Host, Span, Vm, VmState
 from forewarn.instants import Micros, instant_or_none
 from forewarn.protocol.blockers import CallEnd
 from forewarn.protocol.errors import NotFoundError
+from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.notes import StepEnded
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
@@ -22,12 +23,13 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
 )
-from forewarn.protocol.visits import Visit
+from forewarn.protocol.visits import Visit, VisitState
 from forewarn.reporting import campaign_courses
 from forewarn.reporting.campaign_courses import visit_of
-from forewarn.reporting.campaign_rows import Asked, blockers_with_hosts, row_of
+from forewarn.reporting.campaign_rows import RowSelection, blockers_with_hosts, row_of
 from forewarn.reporting.expected import Expected, is_done
 from forewarn.reporting.host_phases import phases
+from forewarn.reporting.host_verbs import host_verbs
 from forewarn.reporting.uptime import seconds
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -49,7 +51,7 @@ def campaign_host(expected: Expected, name: str) -> Json:
     reader, campaign = expected.reader, expected.campaign
     host = reader.get(Host, name)
     failed = set(campaign.failed_hosts)
-    row = None if host is None else row_of(expected, host, failed, Asked())
+    row = None if host is None else row_of(expected, host, failed, RowSelection())
     if host is None or row is None:
         raise NotFoundError(
             f"campaign {campaign.name} has no host {name!r}",
@@ -69,9 +71,10 @@ def campaign_host(expected: Expected, name: str) -> Json:
         "cordoned": bool(host.cordons),
         "impact": campaign.impact.value,
         "vm_list": _vms(reader, host, last, now=expected.now),
-        "steps": [] if visit is None else _steps(visit),
+        "steps": [] if last is None or visit is None else _steps(reader, last, visit),
         "output": [] if last is None else _output(reader, last),
         "usual": usual(expected),
+        "verbs": host_verbs(expected, name, operations),
     }
 
 
@@ -85,17 +88,17 @@ def _vms(
     pauses: defaultdict[str, list[Span]] = defaultdict(list)
     for span in every(reader, kinds.SPANS_OF_OPERATION, operation.operation_id):
         pauses[span.vm].append(span)
-    found: list[Json] = []
+    rows: list[Json] = []
     for move in operation.moves:
         vm = reader.get(Vm, move.vm)
         course = _course(operation, move, vm)
         spans = pauses[move.vm]
-        found.append(
+        rows.append(
             _vm(vm, move, spans, course, now=now)
             if vm is not None
             else {**_vm_base(move.vm), "course": course, **_moved(move, spans, now)}
         )
-    return found
+    return rows
 
 
 def _vm_base(name: str) -> Json:
@@ -118,7 +121,7 @@ def _vm(
 
 def _moved(move: Move | None, spans: Iterable[Span], now: Micros) -> Json:
     known = list(spans)
-    paused = sum((each.ended or now) - each.began for each in known)
+    paused = sum((span.ended or now) - span.began for span in known)
     return {
         "to_host": (move.to_host or None) if move else None,
         "pause_seconds": seconds(paused) if known else None,
@@ -140,15 +143,22 @@ def _course(operation: Operation, move: Move, vm: Vm | None) -> str:
     return "waiting" if not operation.ended_at else "unchanged"
 
 
-def _steps(visit: Visit) -> list[Json]:
-    """Return the host steps of a visit in their order, with the last result of each."""
+def _steps(reader: Reader, operation: Operation, visit: Visit) -> list[Json]:
+    """Return the steps of a visit in their order, with the last result of each.
+
+    VMs that leave the host do so between `enter` and `work`.
+    """
     current = visit.current_kind
     # A step that is repeated still has the result of its last call.
     runs = visit.call_state is not CallState.NONE
-    found: list[Json] = []
+    rows: list[Json] = []
+    is_drained = operation.action not in MOVING_ACTIONS
     for step in visit.steps:
+        if not is_drained and step.kind not in _BEFORE_DRAIN:
+            rows.append(_drain(reader, operation, visit))
+            is_drained = True
         result = visit.result(step.kind)
-        found.append(
+        rows.append(
             {
                 "kind": step.kind.value,
                 "step": step.text,
@@ -160,27 +170,57 @@ def _steps(visit: Visit) -> list[Json]:
                 "said": "" if result is None else operators.step_said(result),
             }
         )
-    return found
+    return rows if is_drained else [*rows, _drain(reader, operation, visit)]
+
+
+_BEFORE_DRAIN = frozenset({StepKind.NEEDED, StepKind.ENTER})
+
+DRAIN = "drain"
+"""The name of the step in which the VMs leave a host; it is not a host step."""
+
+
+def _drain(reader: Reader, operation: Operation, visit: Visit) -> Json:
+    """Return the step in which the VMs leave the host."""
+    drains = [
+        phase
+        for phase in phases(reader, operation, visit)
+        if phase.step == VisitState.DRAINING.value
+    ]
+    over = drains[-1].ends if drains else 0
+    has_failed = visit.failed_in is VisitState.DRAINING
+    return {
+        "kind": DRAIN,
+        "step": operation.action.value,
+        "current": visit.state is VisitState.DRAINING,
+        "outcome": None if not over else "failed" if has_failed else "done",
+        "at": instant_or_none(over),
+        "said": "",
+    }
 
 
 def _output(reader: Reader, operation: Operation) -> list[Json]:
     """Return what the driver said about the VMs of an operation, the last message last."""
     subject = f"operation:{operation.operation_id}"
     entries = [
-        each
-        for each in every(reader, kinds.AUDIT_OF_SUBJECT, subject)
-        if each.kind in _DRIVER_SAID
+        entry
+        for entry in every(reader, kinds.AUDIT_OF_SUBJECT, subject)
+        if entry.kind in _DRIVER_SAID or entry.kind is AuditKind.VM_MOVED
     ]
-    return [_said(each) for each in entries[-OUTPUTS_MAX:]]
+    texts = [_said(entry) for entry in entries]
+    # That a call was done without a word says less than the moves.
+    return [text for text in texts if text["text"]][-OUTPUTS_MAX:]
 
 
 def _said(entry: AuditEntry) -> Json:
     note = entry.facts.note
     text = operators.note(note) if isinstance(note, CallEnd | StepEnded) else ""
+    moves = "; ".join(
+        f"{move.vm} {operators.moved(move)}" for move in entry.facts.moves
+    )
     return {
         "at": instant_or_none(entry.at),
         "what": entry.what,
-        "text": text or entry.facts.text,
+        "text": text or entry.facts.text or moves,
     }
 
 
@@ -197,9 +237,11 @@ def usual(expected: Expected) -> Json | None:
         visit = visit_of(expected.reader, operation)
         if not is_done(operation, visit):
             continue
-        for each in phases(expected.reader, operation, visit):
-            if each.ends:
-                lengths[each.step or each.state.value].append(each.ends - each.begins)
+        for phase in phases(expected.reader, operation, visit):
+            if phase.ends:
+                lengths[phase.step or phase.state.value].append(
+                    phase.ends - phase.begins
+                )
     return {
         "hosts": pace.hosts,
         "turn_seconds": seconds(pace.turn),

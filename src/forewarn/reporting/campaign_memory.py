@@ -104,9 +104,10 @@ class CampaignMemory:
                 for name, cluster in self._clusters.items()
             }
             total = sum(
-                (each.counts for each in self._clusters.values()), Counter[HostState]()
+                (cluster.counts for cluster in self._clusters.values()),
+                Counter[HostState](),
             )
-            racks = sum(len(each.racks) for each in self._clusters.values())
+            racks = sum(len(cluster.racks) for cluster in self._clusters.values())
         return tree_report(times, total, clusters, racks=[], racks_left_out=racks)
 
     def _update(self, reader: Reader, campaign: CampaignRecord) -> None:
@@ -133,11 +134,13 @@ class CampaignMemory:
         # A read that fails leaves nothing that counts as known.
         self._whole = None
         newest = reader.latest(kinds.ALL_AUDIT, limit=1)
-        found = campaign_courses.of_campaign(reader, reader, campaign)
-        places = campaign_courses.places_of_hosts(reader, {each.host for each in found})
+        all_attempts = campaign_courses.of_campaign(reader, reader, campaign)
+        places = campaign_courses.places_of_hosts(
+            reader, {attempt.host for attempt in all_attempts}
+        )
         self._hosts = {
             host: _known(campaign, attempts, failed, places.get(host, NOWHERE))
-            for host, attempts in campaign_courses.by_host(found).items()
+            for host, attempts in campaign_courses.by_host(all_attempts).items()
         }
         self._clusters = _clusters(self._hosts)
         self._after = newest[0].key if newest else ""
@@ -153,8 +156,10 @@ class CampaignMemory:
         host = reader.get(Host, name)
         where = NOWHERE if host is None else Place(host.cluster, host.rack)
         attempts = [
-            campaign_courses.attempt_of(each, campaign_courses.visit_of(reader, each))
-            for each in campaign_courses.on_host(reader, campaign, name)
+            campaign_courses.attempt_of(
+                operation, campaign_courses.visit_of(reader, operation)
+            )
+            for operation in campaign_courses.on_host(reader, campaign, name)
         ]
         new = (
             _known(campaign, attempts, failed, where)
@@ -186,17 +191,17 @@ class CampaignMemory:
 
 
 def _clusters(hosts: Mapping[str, _Known]) -> dict[str, _Cluster]:
-    found: dict[str, _Cluster] = {}
-    for each in hosts.values():
-        cluster = found.setdefault(each.where.cluster, _Cluster())
-        cluster.counts[each.state] += 1
-        cluster.racks[each.where.rack] += 1
-        cluster.begins += each.work[::2]
-        cluster.ends += filter(None, each.work[1::2])
-    for cluster in found.values():
+    clusters: dict[str, _Cluster] = {}
+    for host in hosts.values():
+        cluster = clusters.setdefault(host.where.cluster, _Cluster())
+        cluster.counts[host.state] += 1
+        cluster.racks[host.where.rack] += 1
+        cluster.begins += host.work[::2]
+        cluster.ends += filter(None, host.work[1::2])
+    for cluster in clusters.values():
         cluster.begins.sort()
         cluster.ends.sort()
-    return found
+    return clusters
 
 
 def _known(
@@ -206,8 +211,8 @@ def _known(
     where: Place,
 ) -> _Known:
     state = campaign_courses.state_in(campaign, attempts[-1], failed)
-    begun = [each for each in attempts if each.started]
-    work = tuple(at for each in begun for at in (each.started, each.over))
+    begun = [attempt for attempt in attempts if attempt.started]
+    work = tuple(at for attempt in begun for at in (attempt.started, attempt.over))
     return _Known(where, state, work)
 
 

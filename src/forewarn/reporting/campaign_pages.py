@@ -28,7 +28,7 @@ def page_of(
     page = reader.select(stored, after=after, limit=limit)
     if len(page) < limit:
         rest = reader.select(implied, after=after, limit=limit - len(page))
-        page += [implied_campaigns.record_of(reader, each) for each in rest]
+        page += [implied_campaigns.record_of(reader, request) for request in rest]
     return page
 
 

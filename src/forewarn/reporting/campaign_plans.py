@@ -1,13 +1,10 @@
-"""Plans of campaigns as JSON, and the fleet that they are made for.
-
-Plans are for operators. They name hosts and tenants.
-"""
+"""Plans of campaigns as JSON, for operators, and the fleet that they are made for."""
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from forewarn.campaigns.bounds import Bound
 from forewarn.campaigns.durations import Measured, Sample
@@ -23,6 +20,12 @@ from forewarn.campaigns.fleet_map import (
 )
 from forewarn.campaigns.forecast import Forecast
 from forewarn.campaigns.model import Campaign, Impact
+from forewarn.campaigns.plan_drift import (
+    DriftedError,
+    PlanOutline,
+    drift_between,
+    outline_of,
+)
 from forewarn.campaigns.plan_progress import (
     Part,
     Progress,
@@ -178,32 +181,41 @@ def note_abilities(
     action = Action(campaign.impact.value)
     steps = abilities.steps_of(NO_STEPS, campaign.steps, action)
     needed = told.asked_about(action, steps)
-    for found in every(reader, kinds.ALL_ABILITIES):
-        number = fleet.numbers.get(found.host)
+    for record in every(reader, kinds.ALL_ABILITIES):
+        number = fleet.numbers.get(record.host)
         if number is None or not fleet.vms[number]:
             continue
         if any(
             each.able is Able.UNKNOWN and each.action in {None, *needed}
-            for each in found.told
+            for each in record.told
         ):
-            untold.add(found.host)
-        first = next(told.not_possible(reader, found, needed), None)
+            untold.add(record.host)
+        first = next(told.not_possible(reader, record, needed), None)
         if first is not None:
             fleet.unable[number] = first.vm, first.reason
     return frozenset(untold)
 
 
+class Planned(NamedTuple):
+    """The plan of a campaign file, for its operator and for a later start."""
+
+    text: str
+    """The report, as JSON."""
+    outline: PlanOutline
+
+
 def planned(
     reader: Reader, request: PlanRequest, *, report: ReportProgress = ignore_progress
-) -> str:
-    """Return the plan of a campaign file as JSON text; `report` gets the progress.
+) -> Planned:
+    """Return the plan of a campaign file; `report` gets the progress.
 
     Raises CampaignFileError and RefusedError.
     """
     plan, fleet_hosts = _plan_of(reader, request, report=report)
     members = plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
     apart = apart_hosts.of_plan(reader, plan)
-    return json_text({**members, "held": _held(reader, plan), "apart": apart})
+    text = json_text({**members, "held": _held(reader, plan), "apart": apart})
+    return Planned(text, outline_of(plan))
 
 
 def plan_of(
@@ -263,6 +275,8 @@ class StartRequest:
 
     plan: PlanRequest
     digest: str
+    seen: PlanOutline | None = None
+    """The plan with this digest; None: unknown."""
 
 
 def prepared(reader: Reader, request: StartRequest) -> Prepared:
@@ -271,17 +285,28 @@ def prepared(reader: Reader, request: StartRequest) -> Prepared:
     Raises CampaignFileError. Raises RefusedError as the planner does, for a plan that has
     another digest now, and if another campaign has one of the hosts.
     """
-    asked = request.plan
-    plan = plan_of(reader, asked)
+    plan_request = request.plan
+    plan = plan_of(reader, plan_request)
     if plan.digest != request.digest:
-        raise RefusedError(
-            f"the plan of campaign {plan.campaign.name} is {plan.digest} now, not "
-            f"{request.digest}: the digest is mistyped, or the file or the fleet has "
-            "changed since the plan",
-            hint=f"Run `forewarn campaign plan {asked.text.name}` again, and start that "
-            "plan.",
+        raise _changed(request, plan)
+    return prepared_of(reader, plan, plan_request.text)
+
+
+def _changed(request: StartRequest, plan: CampaignPlan) -> RefusedError:
+    """Return the refusal of a plan that has changed, with the difference if it is known."""
+    now = (
+        f"the plan of campaign {plan.campaign.name} is {plan.digest} now, not "
+        f"{request.digest}"
+    )
+    again = f"Run `forewarn campaign plan {request.plan.text.name}` again, and start that plan."
+    if request.seen is None:
+        return RefusedError(
+            f"{now}: the digest is mistyped, or the file or the fleet has changed since "
+            "the plan",
+            hint=again,
         )
-    return prepared_of(reader, plan, asked.text)
+    drift = drift_between(request.seen, outline_of(plan))
+    return DriftedError(f"{now}: {wording.drift(drift)}", drift=drift, hint=again)
 
 
 def prepared_of(reader: Reader, plan: CampaignPlan, text: CampaignText) -> Prepared:
@@ -363,7 +388,7 @@ def time_of_blackout(found: Clash) -> Json:
 
 def _held(reader: Reader, plan: CampaignPlan) -> list[Json]:
     """Return the other campaigns that have any of the hosts, with what to do."""
-    found = campaign_hosts.holdings(
+    holdings = campaign_hosts.holdings(
         reader,
         plan.hosts,
         is_emergency=plan.campaign.is_emergency,
@@ -379,7 +404,7 @@ def _held(reader: Reader, plan: CampaignPlan) -> list[Json]:
             "refuses_start": not each.is_taken_over,
             **_advice(each),
         }
-        for each in found
+        for each in holdings
     ]
 
 

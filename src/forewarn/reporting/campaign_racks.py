@@ -60,23 +60,23 @@ def campaign_racks(reader: Reader, campaign: CampaignRecord) -> Json:
     visits = _visits(reader, campaign)
     racks = _racks(reader, last)
     failed = set(campaign.failed_hosts)
-    found: defaultdict[tuple[int, str], Counter[HostCourse]] = defaultdict(Counter)
+    counts: defaultdict[tuple[int, str], Counter[HostCourse]] = defaultdict(Counter)
     for host, (operation, position, state) in last.items():
         course = (
             HostCourse.FAILED
             if host in failed
             else course_of(state, visits.get(operation))
         )
-        found[stage_of(campaign, position), racks.get(host, "")][course] += 1
-    rows = sorted(found)
+        counts[stage_of(campaign, position), racks.get(host, "")][course] += 1
+    rows = sorted(counts)
     return {
         "campaign": campaign.campaign_id,
         "racks": [
             {
                 "stage": stage,
                 "rack": rack,
-                "hosts": found[stage, rack].total(),
-                **{each.value: found[stage, rack][each] for each in HostCourse},
+                "hosts": counts[stage, rack].total(),
+                **{each.value: counts[stage, rack][each] for each in HostCourse},
             }
             for stage, rack in rows[:ROWS_MAX]
         ],

@@ -45,7 +45,7 @@ def attempts(
         kinds.OPERATIONS_OF_REQUEST, campaign.request, after=after, limit=limit
     )
     return {
-        "attempts": [_attempt(reader, campaign, each, now=now) for each in rows],
+        "attempts": [_attempt(reader, campaign, row, now=now) for row in rows],
         "next": rows[-1].key if len(rows) == limit else None,
     }
 

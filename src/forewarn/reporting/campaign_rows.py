@@ -35,14 +35,14 @@ from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
 
-LOOKED_MAX = 2_000
-"""Maximum hosts that one page looks at to find those of its states: a tenth of a second's
-work."""
+EXAMINED_MAX = 2_000
+"""Maximum hosts that are read for one page to find those in the selected states: this
+takes a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The hosts of a page."""
+class RowSelection:
+    """The hosts that a page shows, and the time of their segments."""
 
     places: tuple[str, ...] = ()
     """Places and labels that a host must have: `fleet.model.place`."""
@@ -52,53 +52,55 @@ class Asked:
     last: Micros = 0
     """The time whose segments are shown; 0: no limit."""
     after: str = ""
+    """Name of the last host of the previous page; empty: the first page."""
     limit: int = 0
+    """Maximum hosts of the page."""
 
 
-def campaign_rows(expected: Expected, asked: Asked) -> Json:
+def campaign_rows(expected: Expected, selection: RowSelection) -> Json:
     """Return a page of the hosts of a campaign by name, and where the next page begins.
 
     A page can have few hosts, even none, and still have a next page.
     """
     campaign = expected.campaign
     failed = set(campaign.failed_hosts)
-    found: list[Json] = []
+    page: list[Json] = []
     after = ""
-    for looked, host in enumerate(_hosts(expected, asked)):
-        if len(found) == asked.limit or looked == LOOKED_MAX:
+    for examined, host in enumerate(_hosts(expected, selection)):
+        if len(page) == selection.limit or examined == EXAMINED_MAX:
             break
         after = host.name
-        row = row_of(expected, host, failed, asked)
+        row = row_of(expected, host, failed, selection)
         if row is not None:
-            found.append(row)
+            page.append(row)
     else:
         after = ""
     return {
         "campaign": campaign.campaign_id,
         "at": format_instant(expected.now),
-        "hosts": found,
+        "hosts": page,
         "next": after or None,
     }
 
 
-def _hosts(expected: Expected, asked: Asked) -> Iterator[Host]:
+def _hosts(expected: Expected, selection: RowSelection) -> Iterator[Host]:
     """Yield the hosts that can be on the page, by name."""
     reader = expected.reader
-    few = _names_in(expected, asked.states)
+    few = _names_in(expected, selection.states)
     if few is not None:
-        names = (name for name in sorted(few) if name > asked.after)
+        names = (name for name in sorted(few) if name > selection.after)
         hosts = (reader.get(Host, name) for name in names)
         yield from (
             each
             for each in hosts
-            if each is not None and set(asked.places) <= set(places_of(each))
+            if each is not None and set(selection.places) <= set(places_of(each))
         )
         return
-    first = min(asked.places, key=_size_of, default="")
+    first = min(selection.places, key=_size_of, default="")
     query = kinds.HOSTS_AT_PLACE if first else kinds.ALL_HOSTS
-    for each in every(reader, query, first, after=asked.after):
-        if set(asked.places) <= set(places_of(each)):
-            yield each
+    for host in every(reader, query, first, after=selection.after):
+        if set(selection.places) <= set(places_of(host)):
+            yield host
 
 
 _BY_SIZE = ("rack", "cluster", "pool", "zone")
@@ -137,21 +139,37 @@ def hosts_in_flight(expected: Expected) -> set[str]:
     return names
 
 
+def has_begun(expected: Expected, operation: Operation) -> bool:
+    """Return whether a host of the campaign, with this operation, has been announced or
+    had an attempt before."""
+    if operation.state is not OperationState.PLANNED:
+        return True
+    reader, campaign = expected.reader, expected.campaign
+    return len(campaign_courses.on_host(reader, campaign, operation.host)) > 1
+
+
+def one_row(expected: Expected, host: Host) -> Json:
+    """Return the row of a host that has an operation of the campaign, with all its times."""
+    row = row_of(expected, host, set(expected.campaign.failed_hosts), RowSelection())
+    assert row is not None, f"{host.name} has no operation of the campaign"
+    return row
+
+
 def row_of(
-    expected: Expected, host: Host, failed: Collection[str], asked: Asked
+    expected: Expected, host: Host, failed: Collection[str], selection: RowSelection
 ) -> Json | None:
     """Return the row of a host; None: the campaign does not have it in these states."""
     reader, campaign = expected.reader, expected.campaign
     operations = campaign_courses.on_host(reader, campaign, host.name)
     if not operations:
-        return _unplanned(expected, host, asked)
+        return _unplanned(expected, host, selection)
     last = operations[-1]
     visit = visit_of(reader, last)
     attempt = attempt_of(last, visit)
     state = campaign_courses.state_in(campaign, attempt, failed)
-    if asked.states and state not in asked.states:
+    if selection.states and state not in selection.states:
         return None
-    shown = list(_phases(reader, operations, asked))
+    shown = list(_phases(reader, operations, selection))
     events = _live_events(reader, last)
     return {
         **_identity(expected, host, attempt, state),
@@ -159,11 +177,11 @@ def row_of(
         "attempts": len(operations),
         "step": _step(last, visit, state, shown),
         "progress": _progress(last, state),
-        "segments": [segment_report(each) for each in shown],
+        "segments": [segment_report(phase) for phase in shown],
         "forecast": _forecast(expected, attempt, last, state),
         "not_before": format_instant(last.not_before) if events else None,
         "approvals": {
-            "have": sum(1 for each in events if each.is_approved),
+            "have": sum(1 for event in events if event.is_approved),
             "of": len(events),
         },
         "blockers": _blockers(expected, last, state),
@@ -185,13 +203,15 @@ def _identity(
     }
 
 
-def _unplanned(expected: Expected, host: Host, asked: Asked) -> Json | None:
+def _unplanned(expected: Expected, host: Host, selection: RowSelection) -> Json | None:
     """Return the row of a host whose operation is not created yet; None: there is none."""
-    found = expected.unplanned.get(host.name)
-    if found is None or (asked.states and HostState.PLANNED not in asked.states):
+    attempt = expected.unplanned.get(host.name)
+    if attempt is None or (
+        selection.states and HostState.PLANNED not in selection.states
+    ):
         return None
     return {
-        **_identity(expected, host, found, HostState.PLANNED),
+        **_identity(expected, host, attempt, HostState.PLANNED),
         "vms": sum(1 for _ in every(expected.reader, kinds.VMS_ON_HOST, host.name)),
         "attempts": 0,
         "step": None,
@@ -206,15 +226,15 @@ def _unplanned(expected: Expected, host: Host, asked: Asked) -> Json | None:
 
 
 def _phases(
-    reader: Reader, operations: Iterable[Operation], asked: Asked
+    reader: Reader, operations: Iterable[Operation], selection: RowSelection
 ) -> Iterator[Phase]:
     for operation in operations:
         if operation.state is OperationState.PLANNED:
             continue
-        for each in phases(reader, operation, visit_of(reader, operation)):
-            is_late = asked.last and each.begins >= asked.last
-            if not is_late and (not each.ends or each.ends > asked.first):
-                yield each
+        for phase in phases(reader, operation, visit_of(reader, operation)):
+            is_late = selection.last and phase.begins >= selection.last
+            if not is_late and (not phase.ends or phase.ends > selection.first):
+                yield phase
 
 
 def segment_report(phase: Phase) -> Json:
@@ -230,8 +250,8 @@ def segment_report(phase: Phase) -> Json:
 def _live_events(reader: Reader, operation: Operation) -> list[Event]:
     if operation.state is OperationState.PLANNED or operation.ended_at:
         return []
-    found = every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id)
-    return [each for each in found if each.is_live]
+    events = every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id)
+    return [event for event in events if event.is_live]
 
 
 def _step(
@@ -244,7 +264,7 @@ def _step(
     if state not in {*IN_FLIGHT_STATES, HostState.FAILED}:
         return None
     if visit is None:
-        since = next((each.begins for each in shown[-1:] if not each.ends), 0)
+        since = next((phase.begins for phase in shown[-1:] if not phase.ends), 0)
         return {
             "state": operation.state.value,
             "kind": None,
@@ -256,7 +276,7 @@ def _step(
     since, until = visit.since, 0
     if visit.failed_in is not None:
         # It has ended: the phase before the failure is the one that failed.
-        before = [each for each in shown if each.ends == visit.since]
+        before = [phase for phase in shown if phase.ends == visit.since]
         since, until = (before[-1].begins if before else 0), visit.since
     return {
         "state": stuck.value,
@@ -278,7 +298,7 @@ def _forecast(
     expected: Expected, attempt: Attempt, operation: Operation, state: HostState
 ) -> Json | None:
     """Return in which time the rest of the work is expected; None: unknown or done."""
-    pace, now = expected.pace, expected.now
+    pace, now = expected.pace_of_hosts, expected.now
     if pace is None:
         return None
     begins: Micros | None = None
@@ -306,12 +326,12 @@ def _blockers(expected: Expected, operation: Operation, state: HostState) -> lis
     if operation.ended_at:
         return []
     reader, now = expected.reader, expected.now
-    found: Iterable[AnyBlocker] = operation.held_by
+    blockers: Iterable[AnyBlocker] = operation.held_by
     if state is HostState.ANNOUNCED:
-        found = obstacles.missing_consent(reader, operation, now=now)
+        blockers = obstacles.missing_consent(reader, operation, now=now)
     elif state not in {HostState.PLANNED, HostState.READY}:
-        found = obstacles.why_waiting(reader, operation, now=now)
-    reasons = bounded(actionable_first(found))
+        blockers = obstacles.why_waiting(reader, operation, now=now)
+    reasons = bounded(actionable_first(blockers))
     return blockers_with_hosts(expected, operation, reasons)
 
 
@@ -321,10 +341,10 @@ def blockers_with_hosts(
     """Return reasons as values, each with the host of the operation that it names."""
     reader = expected.reader
     reports = blocker_reports(reader, operation, found, now=expected.now)
-    for each in reports:
-        if each["host"] is None and each["operation"]:
-            other = reader.get(Operation, each["operation"])
-            each["host"] = None if other is None else other.host
+    for report in reports:
+        if report["host"] is None and report["operation"]:
+            other = reader.get(Operation, report["operation"])
+            report["host"] = None if other is None else other.host
     return reports
 
 

@@ -72,8 +72,11 @@ class Played:
     approved: frozenset[str]
     """The operations of which all events were approved."""
     ended: Micros
+    """When it ended, or made its last progress."""
+    stopped: Micros
+    """The virtual time at which it was no longer played."""
     is_cut: bool
-    """Whether it made no progress any more and was stopped; `ended` is the last one."""
+    """Whether it made no progress any more."""
     left_out: LeftOut
 
 
@@ -158,7 +161,7 @@ def _courses(
     record = played.record
     labels = [each.label for each in played.plan.campaign.budget.by]
     failed = dict(record.failed)
-    found: dict[str, HostCourse] = {}
+    by_host: dict[str, HostCourse] = {}
     first = replace(record, stage=1)
     for operation in operations:
         announced = played.announced.get(operation.operation_id)
@@ -175,7 +178,7 @@ def _courses(
         host = reader.get(Host, operation.host)
         visit = reader.get(Visit, operation.visit) if operation.visit else None
         freed = operation.ended_at if visit is None else visit.ended_at
-        found[operation.host] = HostCourse(
+        by_host[operation.host] = HostCourse(
             host=operation.host,
             stage=first.stage_of(operation.position),
             vms=tenants.total(),
@@ -198,7 +201,7 @@ def _courses(
             was_approved=operation.operation_id in played.approved
             and operation.started_at < operation.not_before,
         )
-    return found
+    return by_host
 
 
 def _failed_at(operation: Operation, visit: Visit | None) -> Micros:
@@ -220,7 +223,7 @@ def _waits(
         {
             "host": each.host,
             "reasons": operators.reasons(
-                obstacles.why_waiting(reader, each, now=played.ended)[:REASONS_MAX]
+                obstacles.why_waiting(reader, each, now=played.stopped)[:REASONS_MAX]
             ),
         }
         for each in waiting
@@ -232,16 +235,16 @@ def _stages(record: CampaignRecord, courses: Sequence[HostCourse]) -> Iterator[J
     for each in courses:
         by_stage[each.stage].append(each)
     for number, stage in enumerate(record.stages, start=1):
-        found = by_stage[number]
-        ends = [each.ended for each in found if each.ended]
+        of_stage = by_stage[number]
+        ends = [each.ended for each in of_stage if each.ended]
         yield {
             "stage": number,
             "hosts": stage.hosts,
-            "done": sum(1 for each in found if each.ended and not each.has_failed),
-            "failed": sum(1 for each in found if each.has_failed),
+            "done": sum(1 for each in of_stage if each.ended and not each.has_failed),
+            "failed": sum(1 for each in of_stage if each.has_failed),
             "approval": stage.approval,
             "begins": instant_or_none(
-                min((each.announced for each in found), default=0)
+                min((each.announced for each in of_stage), default=0)
             ),
             "ends": instant_or_none(max(ends, default=0)),
         }
@@ -315,14 +318,18 @@ def _moves(operations: Sequence[Operation]) -> Json:
 
 def _notice(courses: Sequence[HostCourse]) -> Json:
     """Return how much of their notice hosts with VMs have used."""
-    told = [each for each in courses if each.vms and each.started]
-    given = sum(each.not_before - each.announced for each in told)
-    used = sum(min(each.started, each.not_before) - each.announced for each in told)
+    announced = [each for each in courses if each.vms and each.started]
+    notice = sum(each.not_before - each.announced for each in announced)
+    used = sum(
+        min(each.started, each.not_before) - each.announced for each in announced
+    )
     return {
-        "hosts": len(told),
-        "approved_hosts": sum(1 for each in told if each.was_approved),
-        "given_minutes": round(given / MINUTE / len(told), 1) if told else 0.0,
-        "used_percent": round(100 * used / given, 1) if given else 0.0,
+        "hosts": len(announced),
+        "approved_hosts": sum(1 for each in announced if each.was_approved),
+        "given_minutes": round(notice / MINUTE / len(announced), 1)
+        if announced
+        else 0.0,
+        "used_percent": round(100 * used / notice, 1) if notice else 0.0,
     }
 
 

@@ -95,10 +95,10 @@ def state_of(operation: OperationState, visit: VisitState | None) -> HostState:
     The host is not one of the campaign's failed hosts. Its operation can be done before
     its visit.
     """
-    found = _OF_OPERATION[operation]
-    if found in {HostState.PLANNED, HostState.SKIPPED} or visit is None:
-        return found
-    return _OF_VISIT.get(visit, found)
+    state = _OF_OPERATION[operation]
+    if state in {HostState.PLANNED, HostState.SKIPPED} or visit is None:
+        return state
+    return _OF_VISIT.get(visit, state)
 
 
 def attempt_state(

@@ -13,21 +13,30 @@ from operator import lt
 from typing import Any, NamedTuple, TypeAlias
 
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.instants import Micros
+from forewarn.fleet.model import Vm
+from forewarn.instants import Micros, format_instant
 from forewarn.protocol.operations import (
     Operation,
     OperationState,
     could_not_move,
 )
 from forewarn.protocol.visits import SkipReason, VisitState
+from forewarn.reporting import waiting_causes
 from forewarn.reporting.campaign_courses import end_of, visit_of
 from forewarn.reporting.campaign_figures import CampaignFigures
-from forewarn.reporting.campaign_reports import stage_of, waited_since, why_failed
+from forewarn.reporting.campaign_reports import (
+    ended_at,
+    stage_of,
+    waited_since,
+    why_failed,
+)
 from forewarn.reporting.campaign_states import DEFERRED, attempt_state
 from forewarn.reporting.uptime import seconds
+from forewarn.reporting.waiting_causes import Wait
 from forewarn.store import kinds
-from forewarn.store.port import Columns, Reader, columns
+from forewarn.store.port import Columns, Reader, columns, columns_of
 from forewarn.store.questions import Query
+from forewarn.store.records import AuditEntry
 from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
@@ -150,7 +159,31 @@ def sums_and_figures(reader: Reader, campaign: CampaignRecord, *, now: Micros) -
     """Return the sums of a campaign, and its figures for people."""
     figures = CampaignFigures()
     sums = campaign_sums(reader, campaign, now=now, figures=figures)
-    return {**sums, **figures.report()}
+    entries = waiting_causes.history(reader, campaign)
+    held = waiting_causes.stretches(
+        reader, campaign, entries, figures.stage_ends, now=now
+    )
+    waited = waiting_causes.sums(held, figures.waits)
+    return {
+        **sums,
+        "failures": [
+            {**failure, "then": _then(reader, entries, failure)}
+            for failure in sums["failures"]
+        ],
+        "waiting_seconds": {cause: seconds(waited[cause]) for cause in waited},
+        **figures.report(),
+    }
+
+
+def _then(reader: Reader, entries: Sequence[AuditEntry], failure: Json) -> Json | None:
+    """Return what was decided about a failed host; None: nothing yet."""
+    operation = reader.get(Operation, failure["operation"])
+    assert operation is not None, failure["operation"]
+    failed = ended_at(operation.ended_at, visit_of(reader, operation))
+    decision = waiting_causes.decision_after(entries, failure["host"], failed)
+    if decision is None:
+        return None
+    return {**decision._asdict(), "at": format_instant(decision.at)}
 
 
 def campaign_sums(
@@ -171,27 +204,43 @@ def campaign_sums(
     span = (min(names, default=""), max(names, default=""))
     announced, approvals = _events(reader, names, span, figures)
     ends: defaultdict[str, list[Micros]] = defaultdict(list)
-    for each in attempts:
-        if each.ended_at:
-            ends[each.host].append(each.ended_at)
-    for each in attempts:
-        state = _state(each, visits.get(each.operation_id))
-        if figures is not None and state == OperationState.DONE.value:
-            figures.add_done(each.ended_at)
-        noticed = announced.get(each.operation_id, 0)
-        others = (at for at in ends[each.host] if at != each.ended_at)
-        sums.add(
-            each,
-            state,
-            stage_of(campaign, each.position),
-            (waited_since(campaign, others, noticed or now), noticed),
-            now,
-        )
+    for attempt in attempts:
+        if attempt.ended_at:
+            ends[attempt.host].append(attempt.ended_at)
+    failed: set[tuple[str, Micros]] = set()
+    for attempt in attempts:
+        state = _state(attempt, visits.get(attempt.operation_id))
+        noticed = announced.get(attempt.operation_id, 0)
+        others = (at for at in ends[attempt.host] if at != attempt.ended_at)
+        waited = waited_since(campaign, others, noticed or now)
+        stage = stage_of(campaign, attempt.position)
+        if state == OperationState.FAILED.value:
+            failed.add((attempt.host, attempt.ended_at))
+        sums.add(attempt, state, stage, (waited, noticed), now)
+        if figures is not None:
+            if state == OperationState.DONE.value:
+                figures.add_done(attempt.ended_at)
+            stop = noticed or attempt.ended_at or now
+            has_failed = (attempt.host, waited) in failed
+            figures.add_wait(
+                stage, waited, stop, attempt.ended_at, has_failed=has_failed
+            )
+    if figures is not None:
+        _add_vms(reader, sums, figures)
+        for host, ended in failed:
+            if host in campaign.failed_hosts and ended == max(ends[host]):
+                figures.waits.append(Wait(ended, campaign.ended or now, True))
     return {
         **_document(reader, sums),
         "vm_down_seconds": seconds(_down(reader, names, span, now, figures)),
         **approvals,
     }
+
+
+def _add_vms(reader: Reader, sums: _Sums, figures: CampaignFigures) -> None:
+    """Add the VMs of the attempts that have started, and those that moved."""
+    for names, tenants in columns_of(reader, Vm, ("name", "tenant"), sums.vms):
+        figures.add_vms(names, tenants, sums.moves)
 
 
 def _visits(reader: Reader, campaign: CampaignRecord) -> dict[str, _VisitEnd]:
@@ -226,7 +275,7 @@ def _attempts(
     Only some fields of the moves are read: a campaign of 10,000 hosts has 100,000 moves,
     and to create them took a third of the time of the report.
     """
-    found: list[_Attempt] = []
+    attempts: list[_Attempt] = []
     one = (campaign.request, campaign.request)
     for *fields, action, vms, to_hosts, done, down in _rows(
         reader, kinds.OPERATIONS_OF_REQUEST, (*_FIELDS, "action", *_MOVE_FIELDS), one
@@ -238,8 +287,8 @@ def _attempts(
             each = each._replace(ended_at=visit.at)
         is_started = bool(each.started_at)
         sums.add_moves(each.host, vms, to_hosts, done, is_started=is_started)
-        found.append(each)
-    return found
+        attempts.append(each)
+    return attempts
 
 
 def _down(
@@ -323,8 +372,8 @@ def _events(
 
 def _document(reader: Reader, sums: _Sums) -> Json:
     states = Counter[str]()
-    for each in sums.stages.values():
-        states += each
+    for stage in sums.stages.values():
+        states += stage
     distribution = Counter(sums.moves.values())
     return {
         "attempts": sums.attempts,

@@ -69,10 +69,14 @@ class _Part:
         self.counts[state] += 1
         last = attempts[-1]
         self.hosts.append((last.host, state))
-        for each in attempts:
-            if each.started:
-                shown = state if each is last else campaign_courses.earlier_state(each)
-                self.work.append(Stretch(shown, each.started, each.over))
+        for attempt in attempts:
+            if attempt.started:
+                shown = (
+                    state
+                    if attempt is last
+                    else campaign_courses.earlier_state(attempt)
+                )
+                self.work.append(Stretch(shown, attempt.started, attempt.over))
         if state is HostState.PLANNED:
             self.planned.append(last.position)
         elif state in IN_FLIGHT_STATES:
@@ -95,14 +99,18 @@ def campaign_tree(
     """
     # The list of the hosts that are not planned yet can be long: it is read once.
     known = tenant_reader.remembered(reader)
-    found, places = (
+    attempts, places = (
         _of_cluster(known, campaign, cluster)
         if cluster
         else _whole(reader, known, campaign)
     )
     if cluster == "":  # no index has the hosts without a cluster
-        found = [each for each in found if not places.get(each.host, NOWHERE).cluster]
-    racks = _racks(campaign, found, places)
+        attempts = [
+            attempt
+            for attempt in attempts
+            if not places.get(attempt.host, NOWHERE).cluster
+        ]
+    racks = _racks(campaign, attempts, places)
     clusters: dict[str, _Part] = {}
     for where, part in racks.items():
         _add(clusters.setdefault(where.cluster, _Part()), part)
@@ -142,9 +150,9 @@ def campaign_tree(
 def _whole(
     reader: Reader, known: Reader, campaign: CampaignRecord
 ) -> tuple[list[Attempt], Mapping[str, Place]]:
-    found = campaign_courses.of_campaign(reader, known, campaign)
-    hosts = {each.host for each in found}
-    return found, campaign_courses.places_of_hosts(reader, hosts)
+    attempts = campaign_courses.of_campaign(reader, known, campaign)
+    hosts = {attempt.host for attempt in attempts}
+    return attempts, campaign_courses.places_of_hosts(reader, hosts)
 
 
 def _of_cluster(
@@ -197,7 +205,9 @@ def _rack(
         "hosts": part.counts.total(),
         "counts": counts_report(part.counts),
         "worst": worst(part.counts).value,
-        "lane": [stretch_report(each) for each in lanes.within(lane, first, last)],
+        "lane": [
+            stretch_report(stretch) for stretch in lanes.within(lane, first, last)
+        ],
     }
 
 
@@ -218,8 +228,9 @@ def _notices(reader: Reader, operations: Iterable[str]) -> Iterable[Stretch]:
 
 def _plans(expected: Expected, positions: list[int]) -> Iterable[Stretch]:
     """Yield the time in which the waiting hosts of a rack are expected to be in work."""
-    if positions and expected.pace is not None:
+    usual = expected.pace_of_hosts
+    if positions and usual is not None:
         begins = expected.host_begins(min(positions))
         ends = expected.host_begins(max(positions))
         if begins is not None and ends is not None:
-            yield Stretch(HostState.PLANNED, begins, ends + expected.pace.turn)
+            yield Stretch(HostState.PLANNED, begins, ends + usual.turn)

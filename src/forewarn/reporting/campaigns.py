@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from forewarn.campaigns.gate import is_only_failed, stage_still_runs
 from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
@@ -25,7 +25,7 @@ from forewarn.protocol.blockers import (
 )
 from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.operations import Operation, Request
-from forewarn.protocol.turn_blockers import CampaignStopped
+from forewarn.protocol.turn_blockers import CampaignStopped, TurnBlocker
 from forewarn.protocol.visits import STUCK_VISITS, Visit
 from forewarn.store import kinds
 from forewarn.store.port import Reader, count, every
@@ -60,7 +60,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
     """
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
-    why, _ = why_waiting(reader, campaign, now=now)
+    why = why_waiting(reader, campaign, now=now)
     # The end of a halted campaign ends its halt.
     halt = None if campaign.has_ended else campaign.halt
     deferred = deferred_count(reader, campaign)
@@ -97,6 +97,8 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "deferred": _deferred(reader, campaign),
         "vms_down": campaign_gate.vms_down(reader, campaign),
         "vms_down_max": vms_down_max(campaign),
+        "slow_seconds": campaign.slow / SECOND,
+        "overran": campaign.overran,
         "drift": _drift(reader, campaign),
         "withdrawn": campaign.withdrawn,
         "at_once": min(campaign.ramp, campaign_gate.at_once(campaign)),
@@ -115,7 +117,8 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "blackouts": [blackout_report(each, now=now) for each in campaign.blackouts],
         "checks": list(campaign.checks),
         "warnings": _warnings(campaign, request),
-        "waits_for": why,
+        "waits_for": why.text,
+        "waits_shortly": why.short or why.text,
     }
 
 
@@ -130,7 +133,12 @@ def _halt_report(halt: Halt) -> Json:
 
 
 def _warnings(campaign: CampaignRecord, request: Request) -> list[str]:
-    """Return what a campaign does not do, although its operators can expect it."""
+    """Return what a campaign does not do, although its operators can expect it.
+
+    The rollout of a `maintain` has no file to which a step could be added.
+    """
+    if campaign.name == campaign.request:
+        return []
     has_work = any(each.kind is StepKind.WORK for each in request.steps)
     warning = "" if has_work else campaign_texts.without_work(campaign.impact)
     return [warning] if warning else []
@@ -161,36 +169,46 @@ def blackout_report(blackout: Blackout, *, now: Micros) -> Json:
     }
 
 
-def why_waiting(
-    reader: Reader, campaign: CampaignRecord, *, now: Micros
-) -> tuple[str, Micros]:
-    """Return why the campaign announces no further host now, and until when.
+class Waiting(NamedTuple):
+    """Why a campaign announces no further host now."""
 
-    The text is empty if it may announce one. The time is 0 if something else than the
-    time must happen.
-    """
+    text: str
+    """Empty: it may announce one."""
+    until: Micros = 0
+    """0: something else than the time must happen."""
+    short: str = ""
+    """The same without commands; empty: as `text`."""
+
+
+def why_waiting(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Waiting:
+    """Return why the campaign announces no further host now, and until when."""
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
     if request.unplanned or campaign.has_ended:
-        return "", 0
+        return Waiting("")
     if is_only_failed(campaign):
-        return rollouts.turn(stage_still_runs(campaign)), 0
-    found = shared_limit.ask(reader, request, campaign, now=now)
-    blocker = found.blocker
+        only = stage_still_runs(campaign)
+        return Waiting(rollouts.turn(only), short=rollouts.shortly(only))
+    gate = shared_limit.ask(reader, request, campaign, now=now)
+    blocker = gate.blocker
     if not isinstance(blocker, CampaignStopped):
         # It holds the hosts in flight too, so no budget becomes free.
         for braked in brake.why_braked(reader, request.verb):
-            return operators.reason(braked), 0
+            return Waiting(operators.reason(braked))
     if isinstance(blocker, OutsideWindow) and (never := _why_never(reader, campaign)):
-        return never, 0
+        return Waiting(never)
     if blocker is not None:
         # The fleet is looked at again and again, but nothing opens this budget by itself.
         is_used_up = campaign_gate.is_used_up(blocker)
-        return operators.reason(blocker), 0 if is_used_up else found.look_at
+        return Waiting(
+            operators.reason(blocker),
+            0 if is_used_up else gate.look_at,
+            rollouts.shortly(blocker) if isinstance(blocker, TurnBlocker) else "",
+        )
     deferred = deferred_count(reader, campaign)
     if deferred and not request.in_flight and deferred == campaign.left:
         until = min((each.due_at for each in _waiting(reader, campaign)), default=0)
-        return rollouts.only_deferred(campaign.name, deferred, until), until
+        return Waiting(rollouts.only_deferred(campaign.name, deferred, until), until)
     return _why_no_turn(reader, campaign)
 
 
@@ -219,7 +237,7 @@ def held_stage(reader: Reader, campaign: CampaignRecord) -> HeldStage | None:
     is_known = 0 < unread <= HELD_HOSTS_MAX
     if not (is_idle and is_known) or _has_turn(reader, campaign):
         return None
-    found: list[HeldStage] = []
+    stages: list[HeldStage] = []
     planned = every(reader, kinds.PLANNED_OF_REQUEST, campaign.request)
     for each in islice(planned, HELD_HOSTS_MAX):
         if campaign.stage_of(each.position) != campaign.stage:
@@ -228,10 +246,10 @@ def held_stage(reader: Reader, campaign: CampaignRecord) -> HeldStage | None:
         if blocker is None:
             return None
         held = HeldStage(host=each.host, blocker=blocker, until=end_of(blocker))
-        found.append(held)
+        stages.append(held)
         unread -= 1
         if not unread:
-            return min(found, key=lambda each: each.until)
+            return min(stages, key=lambda each: each.until)
     return None
 
 
@@ -259,13 +277,13 @@ def _why_never(reader: Reader, campaign: CampaignRecord) -> str:
     if _has_turn(reader, campaign):
         return ""
     in_stage = _first_of_stage(reader, campaign)
-    found = [
+    reasons = [
         next((e for e in each.held_by if isinstance(e, NoCommonWindow)), None)
         for each in in_stage
     ]
-    if not found or found[0] is None or None in found:
+    if not reasons or reasons[0] is None or None in reasons:
         return ""
-    return rollouts.first_host(in_stage[0].host, operators.reason(found[0]))
+    return rollouts.first_host(in_stage[0].host, operators.reason(reasons[0]))
 
 
 def _has_turn(reader: Reader, campaign: CampaignRecord) -> bool:
@@ -278,19 +296,19 @@ def _has_turn(reader: Reader, campaign: CampaignRecord) -> bool:
     return False
 
 
-def _why_no_turn(reader: Reader, campaign: CampaignRecord) -> tuple[str, Micros]:
+def _why_no_turn(reader: Reader, campaign: CampaignRecord) -> Waiting:
     """Return why no host of the stage can be announced although the campaign may.
 
     The stored reason of the first host is shown, such as a blackout of a part of the fleet.
     """
     if _has_turn(reader, campaign):
-        return "", 0
+        return Waiting("")
     for each in _first_of_stage(reader, campaign):
         if each.held_by:
             blocker = actionable_first(each.held_by)[0]
             reason = operators.reason(blocker)
-            return rollouts.first_host(each.host, reason), end_of(blocker)
-    return "", 0
+            return Waiting(rollouts.first_host(each.host, reason), end_of(blocker))
+    return Waiting("")
 
 
 def end_of(blocker: AnyBlocker) -> Micros:

@@ -35,32 +35,32 @@ def coming_holds(reader: Reader, scopes: Iterable[str], *, now: Micros) -> list[
         *_of_brake(reader),
         *_of_blackouts(reader, now=now),
         *(
-            found
+            window
             for name in names
             if (scope := reader.get(Scope, name)) is not None
-            for found in _of_windows(scope, now=now)
+            for window in _of_windows(scope, now=now)
         ),
     ]
 
 
 def _of_brake(reader: Reader) -> Iterator[Json]:
-    found = reader.get(Brake, BRAKE_KEY)
-    if found is not None:
-        why = operators.reason(brake.blocker_of(found))
-        yield _hold("brake", "", begins=found.since, ends=found.due_at, message=why)
+    current = reader.get(Brake, BRAKE_KEY)
+    if current is not None:
+        why = operators.reason(brake.blocker_of(current))
+        yield _hold("brake", "", begins=current.since, ends=current.due_at, message=why)
 
 
 def _of_blackouts(reader: Reader, *, now: Micros) -> Iterator[Json]:
-    for each in islice(wide_blackouts.all_of(reader), BLACKOUTS_MAX):
-        time = next(coming([each.time], now, now), None)
+    for blackout in islice(wide_blackouts.all_of(reader), BLACKOUTS_MAX):
+        time = next(coming([blackout.time], now, now), None)
         if time is not None:
             yield _hold(
                 "blackout",
-                each.name,
+                blackout.name,
                 begins=time.begins,
                 ends=time.ends,
                 message=holds.coming_blackout(
-                    each.name, each.places, time.begins, time.ends
+                    blackout.name, blackout.places, time.begins, time.ends
                 ),
             )
 

@@ -21,7 +21,7 @@ def problems(reader: Reader, *, now: Micros) -> Iterator[Problem]:
     """Yield the hosts with old cordons, and those that only campaigns left behind."""
     for host in islice(every(reader, kinds.HOSTS_CORDONED), HOSTS_MAX):
         is_left = all(
-            left_cordons.is_left_behind(reader, host, each) for each in host.cordons
+            left_cordons.is_left_behind(reader, host, cordon) for cordon in host.cordons
         )
         since = host.cordons[0].at
         if not is_left and now < since + CORDONED_LONG:

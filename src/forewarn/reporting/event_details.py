@@ -108,11 +108,11 @@ def _waiting(
         yield from _approvals(
             vm, view, event, obstacles.counting_events(reader, operation)
         )
-    told: set[str] = set()
+    reported: set[str] = set()
     for reason in reasons:
         waiting = _of_reason(vm, operation, reason)
-        if waiting is not None and waiting.what.reason not in told:
-            told.add(waiting.what.reason)
+        if waiting is not None and waiting.what.reason not in reported:
+            reported.add(waiting.what.reason)
             yield waiting
     if operation.state is OperationState.IMPACTING and not reasons:
         if operation.call_state is CallState.ISSUED or operation.holds_vms:
@@ -134,11 +134,11 @@ def _approvals(
             what=Wait.OWN_APPROVAL,
         )
     others = [each for each in missing if each.event_id != event.event_id]
-    seen = [each for each in others if views.sees(view, each)]
-    if seen:
+    visible = [each for each in others if views.sees(view, each)]
+    if visible:
         yield Waiting(
             what=Wait.OTHER_VM,
-            vms=tuple(resource.name for each in seen for resource in each.resources),
+            vms=tuple(resource.name for each in visible for resource in each.resources),
         )
     unseen = [each for each in others if not views.sees(view, each)]
     if any(each.tenant == vm.tenant for each in unseen):
@@ -158,13 +158,13 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
                 at=operation.not_before,
             )
         case FaultDomainDown() | MigrationUnderWay():
-            mine = reason.scope == vm.scope
+            is_own_scope = reason.scope == vm.scope
             return Waiting(
-                what=Wait.OWN_GUARD if mine else Wait.GUARD,
+                what=Wait.OWN_GUARD if is_own_scope else Wait.GUARD,
             )
         case WindowClosed():
-            mine = reason.scope == vm.scope
-            return Waiting(what=Wait.WINDOW, at=reason.opens if mine else 0)
+            is_own_scope = reason.scope == vm.scope
+            return Waiting(what=Wait.WINDOW, at=reason.opens if is_own_scope else 0)
         case NoCommonWindow() | Deferred():
             return Waiting(what=Wait.WINDOW)
         case SharedHost():
@@ -198,10 +198,10 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
         for operation in every(reader, kinds.OPERATIONS_OF_VM, vm.name)
         if not operation.ended_at or operation.ended_at >= now - ENDED_AGE_MAX
     }
-    found: list[EndedEvent] = []
+    ended: list[EndedEvent] = []
     for name in operations | outages.keys() - {""}:
         spans = outages.get(name, [])
-        found += (
+        ended += (
             _ended_event(event, spans, now=now)
             for event in every(reader, kinds.EVENTS_OF_OPERATION, name)
             if event.status is EventStatus.REMOVED
@@ -211,8 +211,8 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
             # event.
             and (event.names(vm.name) or spans)
         )
-    found.sort(key=lambda each: (-each.ended_at, each.event_id))
-    return found[:ENDED_MAX]
+    ended.sort(key=lambda each: (-each.ended_at, each.event_id))
+    return ended[:ENDED_MAX]
 
 
 def _is_whose(part: Span | Event, vm: Vm) -> bool:

@@ -46,8 +46,30 @@ class Expected:
         newest = self.reader.ranked(
             kinds.ENDED_OF_REQUEST, self.campaign.request, limit=SAMPLED_MAX
         )
-        found = (_sample(self.reader, each) for each in newest)
-        return pace.pace_of([each for each in found if each is not None][:PACE_HOSTS])
+        samples = (_sample(self.reader, operation) for operation in newest)
+        return pace.pace_of(
+            [sample for sample in samples if sample is not None][:PACE_HOSTS]
+        )
+
+    @cached_property
+    def pace_of_hosts(self) -> Pace | None:
+        """Return the times by which single hosts are forecast; None: unknown.
+
+        Until the first host is done, they are those that the file of the campaign expects,
+        as in its plan.
+        """
+        if self.pace is not None or not self.campaign.text:
+            return self.pace
+        # The reader of files is needed only here.
+        from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
+        from forewarn.campaigns.text import CampaignFileError  # noqa: PLC0415
+
+        try:
+            described = read_campaign(self.campaign.text, name=self.campaign.name)
+        except CampaignFileError:  # the file of an older version
+            return None
+        work = max(1, described.expect.typical)
+        return Pace(hosts=0, turn=self.campaign.notice + work, work=work)
 
     @cached_property
     def line(self) -> Line:
@@ -69,8 +91,8 @@ class Expected:
     @cached_property
     def unplanned(self) -> Mapping[str, Attempt]:
         """Return the hosts whose operations are not created yet, by name."""
-        found = campaign_courses.unplanned(self.reader, self.campaign)
-        return {each.host: each for each in found}
+        attempts = campaign_courses.unplanned(self.reader, self.campaign)
+        return {attempt.host: attempt for attempt in attempts}
 
     @cached_property
     def is_moving(self) -> bool:
@@ -90,21 +112,21 @@ class Expected:
         Of a long campaign, these are the first of its waiting hosts.
         """
         waiting = every(self.reader, kinds.PLANNED_OF_REQUEST, self.campaign.request)
-        found = {
-            each.position: max(map(end_of, each.held_by), default=0)
-            for each in islice(waiting, HELD_HOSTS_MAX)
+        held_until = {
+            operation.position: max(map(end_of, operation.held_by), default=0)
+            for operation in islice(waiting, HELD_HOSTS_MAX)
         }
-        return {place: until for place, until in found.items() if until > self.now}
+        return {place: until for place, until in held_until.items() if until > self.now}
 
     def end(self) -> Micros | None:
         """Return when the last host is expected to be done; None: unknown."""
         if self.pace is None or not self.is_moving:
             return None
-        found = pace.spent(self._free(), pace.end_after(self.line, self.pace))
+        end = pace.spent(self._free(), pace.end_after(self.line, self.pace))
         last = max(self.held.values(), default=0)
-        if found is None or (after_last := self._turn_from(last, self.pace)) is None:
+        if end is None or (after_last := self._turn_from(last, self.pace)) is None:
             return None
-        return max(found + self._soaks(len(self.campaign.stages)), after_last)
+        return max(end + self._soaks(len(self.campaign.stages)), after_last)
 
     def _turn_from(self, held: Micros, usual: Pace) -> Micros | None:
         """Return when the turn of a host ends that is held until then; 0: none is."""
@@ -124,7 +146,7 @@ class Expected:
         line = Line(
             waiting=waiting, in_flight=min(hosts, self.line.in_flight), slots=self.slots
         )
-        found = pace.spent(self._free(), pace.end_after(line, self.pace))
+        begins = pace.spent(self._free(), pace.end_after(line, self.pace))
         last = max(
             (
                 until
@@ -133,9 +155,9 @@ class Expected:
             ),
             default=0,
         )
-        if found is None or (after_last := self._turn_from(last, self.pace)) is None:
+        if begins is None or (after_last := self._turn_from(last, self.pace)) is None:
             return None
-        return max(found, after_last) + self._soaks(stage)
+        return max(begins, after_last) + self._soaks(stage)
 
     def host_begins(self, position: int) -> Micros | None:
         """Return when a waiting host is expected to be announced; None: unknown.
@@ -143,17 +165,18 @@ class Expected:
         Hosts are announced in their order, so all those that are left come before it that
         are not behind it.
         """
-        if self.pace is None or not self.is_moving:
+        usual = self.pace_of_hosts
+        if usual is None or not self.is_moving:
             return None
         behind = self.campaign.hosts - position
         if position in self.held:
             return pace.spent(self._free(self.held[position]), 0)
         ahead = max(0, self.line.waiting - 1 - behind)
-        after = pace.turn_after(self.line, self.pace, ahead)
-        found = pace.spent(self._free(), after)
-        if found is None:
+        after = pace.turn_after(self.line, usual, ahead)
+        begins = pace.spent(self._free(), after)
+        if begins is None:
             return None
-        return found + self._soaks(self.campaign.stage_of(position))
+        return begins + self._soaks(self.campaign.stage_of(position))
 
     def _free(self, start: Micros = 0) -> Iterator[Opening]:
         """Yield the times in which hosts may be announced, from `start` or now on."""
@@ -165,13 +188,13 @@ class Expected:
     def _soaks(self, stage: int) -> Micros:
         """Return the soaks before a stage begins, as if it were approved at once."""
         as_approved = self.campaign
-        found: Micros = 0
+        total: Micros = 0
         for number in range(as_approved.stage, stage):
             terms = as_approved.stages[number - 1]
             is_running = number == as_approved.stage and as_approved.soaks_until
             left = as_approved.soaks_until - self.now
-            found += max(0, left) if is_running else terms.soak
-        return found
+            total += max(0, left) if is_running else terms.soak
+        return total
 
 
 def expected_of(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Expected:

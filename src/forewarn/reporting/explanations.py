@@ -5,7 +5,7 @@ reason is a value from the guard's code, with its sentence.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -14,13 +14,10 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import campaigns
 from forewarn.control.rules import guard, shared_limit
-from forewarn.control.rules.remedies import actionable_first
-from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.fleet.model import Host, Vm, VmState, place
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.blockers import (
-    AnyBlocker,
     SharedHost,
-    bounded,
 )
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.events import Event
@@ -31,9 +28,24 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.visits import Visit
-from forewarn.reporting import able, apart_hosts, unknown_names, visited
+from forewarn.reporting import (
+    able,
+    apart_hosts,
+    explained_names,
+    unknown_names,
+    visited,
+)
 from forewarn.reporting.blocker_reports import blocker_report, blocker_reports
 from forewarn.reporting.campaigns import deferred_count, failure_of
+from forewarn.reporting.explained_names import NOTHING_OUTSIDE, Outside
+from forewarn.reporting.explanation import (
+    EXPLAINED_MAX,
+    WaitingHosts,
+    explanation,
+    joined,
+    of_operations,
+    of_place,
+)
 from forewarn.reporting.upcoming import upcoming_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -45,17 +57,23 @@ FAILED_EXPLAINED_MAX = 3
 """Failed hosts in the explanation of a campaign, each with its reason: a few show whether
 they have a common cause."""
 
-EXPLAINED_MAX = 20
-"""Maximum operations in the explanation of a rollout, event, host or VM; the number of
-the others is counted. The reasons of a Planned host take some milliseconds to find."""
 
-
-def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
+def explain(
+    reader: Reader,
+    name: str,
+    *,
+    now: Micros,
+    kind: str = "",
+    outside: Outside = NOTHING_OUTSIDE,
+) -> Json:
     """Return the state of an object, and every reason why it waits.
 
-    `kind` is `host`, `vm` or `campaign`, if several have this name. Raises NotFoundError
-    with the nearest names, and RefusedError for an ambiguous name.
+    A host, VM or campaign comes before an object of another kind with the same name.
+    `kind` selects one of several. `outside` has the objects that are not in the store.
+    Raises NotFoundError with the nearest names, and RefusedError for an ambiguous name.
     """
+    if kind in explained_names.KINDS:
+        return explained_names.explain(reader, name, outside, now=now, kind=kind)
     named = tenant_reader.real_id(reader, name)
     operation = reader.get(Operation, named)
     if operation is not None:
@@ -69,8 +87,8 @@ def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
     host = reader.get(Host, name) if kind in {"", "host"} else None
     vm = reader.get(Vm, name) if kind in {"", "vm"} else None
     campaign = _campaign(reader, name) if kind in {"", "campaign"} else None
-    found = {"host": host, "VM": vm, "campaign": campaign}
-    nouns = [noun for noun, each in found.items() if each is not None]
+    objects = {"host": host, "VM": vm, "campaign": campaign}
+    nouns = [noun for noun, each in objects.items() if each is not None]
     if len(nouns) > 1:
         options = " or ".join(f"`--kind {noun.lower()}`" for noun in nouns)
         raise RefusedError(
@@ -83,6 +101,8 @@ def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
         return _of_vm(reader, vm, now=now)
     if campaign is not None:
         return _of_campaign(reader, campaign, now=now)
+    if not kind:
+        return explained_names.explain(reader, name, outside, now=now)
     raise unknown_names.error_for(reader, name)
 
 
@@ -99,12 +119,12 @@ def _campaign(reader: Reader, name: str) -> CampaignRecord | None:
 def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return the state of an operation, and the reasons why it waits."""
     blockers = tenant_reader.blockers(reader, operation, now=now)
-    return _explanation(
+    return explanation(
         "operation",
         operation.operation_id,
         what=operators.task(operation),
         state=operation.state.value,
-        standing=_joined(
+        status=joined(
             operators.standing(operation, blockers, now=now),
             explained.freeze_of_migration(operation),
             explained.promised(operation, now=now),
@@ -117,105 +137,37 @@ def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     )
 
 
-def _explanation(
-    kind: str,
-    name: str,
-    *,
-    what: str,
-    state: str,
-    standing: str,
-    blockers: Sequence[Json] = (),
-    note: str = "",
-    no_driver_call: bool = False,
-    counts: Counter[str] | None = None,
-    operations: Sequence[Json] = (),
-    more_operations: int = 0,
-    abilities: Sequence[Json] = (),
-    upcoming: Sequence[Json] = (),
-) -> Json:
-    return {
-        "kind": kind,
-        "id": name,
-        "what": what,
-        "state": state,
-        "standing": standing,
-        "blocked_by": [each["text"] for each in blockers],
-        "blockers": list(blockers),
-        "note": note,
-        "no_driver_call": no_driver_call,
-        "counts": dict(counts or {}),
-        "operations": list(operations),
-        "more_operations": more_operations,
-        "abilities": list(abilities),
-        "upcoming": list(upcoming),
-    }
-
-
-def _of_operations(
-    reader: Reader, operations: Sequence[Operation], *, now: Micros
-) -> tuple[list[Json], list[Json]]:
-    """Return the explanations of some operations, and their reasons without
-    duplicates.
-
-    Of several operations, a kind of reason has a few sentences and a count.
-    """
-
-    def limited(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
-        return bounded(blockers) if len(operations) > 1 else tuple(blockers)
-
-    reader = tenant_reader.remembered(reader)
-    found: list[Json] = []
-    reasons: dict[AnyBlocker, Json] = {}
-    for operation in operations:
-        blockers = tenant_reader.blockers(reader, operation, now=now)
-        reports = blocker_reports(reader, operation, blockers, now=now)
-        for blocker, report in zip(blockers, reports, strict=True):
-            reasons.setdefault(blocker, report)
-        found.append(
-            {
-                "operation": operation.operation_id,
-                "what": operators.task(operation),
-                "state": operation.state.value,
-                "standing": _joined(
-                    operators.standing(operation, blockers, now=now),
-                    explained.freeze_of_migration(operation),
-                ),
-                "blocked_by": operators.reasons(limited(blockers)),
-            }
-        )
-    told = limited(actionable_first(reasons))
-    return found, [
-        # A count of further reasons is new.
-        reasons[each] if each in reasons else blocker_report(each, now=now)
-        for each in told
-    ]
-
-
 def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
     counts: Counter[str] = Counter()
     open_: dict[str, list[Operation]] = {}
-    for each in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id):
-        counts[each.state.value] += 1
-        kept = open_.setdefault(each.state.value, [])
-        if each.state not in ENDED_STATES and len(kept) < EXPLAINED_MAX:
-            kept.append(each)
+    for operation in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id):
+        counts[operation.state.value] += 1
+        first = open_.setdefault(operation.state.value, [])
+        if operation.state not in ENDED_STATES and len(first) < EXPLAINED_MAX:
+            first.append(operation)
     order = ("Impacting", "Ready", "Announced", "Recovering", "Planned")
     looked_at = [each for state in order for each in open_.get(state, ())]
     looked_at = looked_at[:EXPLAINED_MAX]
-    found, reasons = _of_operations(reader, looked_at, now=now)
-    return _explanation(
+    in_order = WaitingHosts(
+        counts["Planned"] + len(request.unplanned),
+        seen=sum(each.state is OperationState.PLANNED for each in looked_at),
+    )
+    documents, reasons = of_operations(reader, looked_at, now=now, waiting=in_order)
+    count_open = sum(counts[state] for state in order)
+    return explanation(
         "rollout" if request.is_rollout else "request",
         request.request_id,
         what=request.verb.value,
         state=request.state.value,
-        standing=_joined(
+        status=joined(
             explained.progress(counts, len(request.unplanned)),
             visited.counted(reader, request),
+            explained.first_only(len(looked_at), count_open),
         ),
         blockers=reasons,
         counts=counts,
-        operations=found,
-        more_operations=sum(counts[state] for state in order) - len(found),
+        operations=documents,
+        more_operations=count_open - len(documents),
     )
 
 
@@ -228,7 +180,11 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
     started = every(reader, kinds.STARTED_OF_REQUEST, campaign.request)
-    impacting = (each for each in started if each.state is OperationState.IMPACTING)
+    impacting = (
+        operation
+        for operation in started
+        if operation.state is OperationState.IMPACTING
+    )
     first = islice(
         chain(
             impacting,
@@ -237,16 +193,16 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
         ),
         EXPLAINED_MAX,
     )
-    found, reasons = _of_operations(reader, list(first), now=now)
+    documents, reasons = of_operations(reader, list(first), now=now)
     left = 0 if campaign.has_ended else campaign.left
     own = [] if campaign.has_ended else _gate_of(reader, request, campaign, now=now)
-    told = {each["text"] for each in own}
+    own_texts = {each["text"] for each in own}
     # A host that waits only for the campaign adds nothing to the campaign's own reasons.
-    found = [
-        each
-        for each in found
-        if each["state"] != OperationState.PLANNED.value
-        or not told.issuperset(each["blocked_by"])
+    documents = [
+        document
+        for document in documents
+        if document["state"] != OperationState.PLANNED.value
+        or not own_texts.issuperset(document["blocked_by"])
     ]
     deferred = deferred_count(reader, campaign)
     counts = {
@@ -257,22 +213,25 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
         "Failed": len(campaign.failed),
         "Skipped": campaign.skipped,
     }
-    return _explanation(
+    return explanation(
         "campaign",
         campaign.campaign_id,
         what=f"campaign {campaign.name}",
         state=campaign.state.value,
-        standing=_joined(
+        status=joined(
             rollouts.campaign_standing(campaign, request.in_flight, deferred),
             *(
                 rollouts.failed_host(host, failure_of(reader, operation))
                 for host, operation in campaign.failed[:FAILED_EXPLAINED_MAX]
             ),
         ),
-        blockers=[*own, *(each for each in reasons if each["text"] not in told)],
+        blockers=[
+            *own,
+            *(reason for reason in reasons if reason["text"] not in own_texts),
+        ],
         counts=Counter(counts),
-        operations=found,
-        more_operations=max(0, left - len(found)),
+        operations=documents,
+        more_operations=max(0, left - len(documents)),
     )
 
 
@@ -283,40 +242,42 @@ def _gate_of(
     gate = shared_limit.ask(reader, request, campaign, now=now)
     if gate.blocker is None:
         return []
-    found = blocker_report(gate.blocker, now=now)
+    documents = blocker_report(gate.blocker, now=now)
     if gate.look_at:
-        found["until"] = format_instant(gate.look_at)
-    return [found]
+        documents["until"] = format_instant(gate.look_at)
+    return [documents]
 
 
 def _of_visit(reader: Reader, visit: Visit, *, now: Micros) -> Json:
     operation = reader.get(Operation, visit.operation)
     is_open = operation is not None and not operation.ended_at
     some = [operation] if operation is not None and is_open else []
-    found, reasons = _of_operations(reader, some, now=now)
-    return _explanation(
+    documents, reasons = of_operations(reader, some, now=now)
+    return explanation(
         "visit",
         visit.visit_id,
         what=f"visit of host {visit.host}",
         state=visit.state.value,
-        standing=visited.standing(reader, visit, now=now),
+        status=visited.standing(reader, visit, now=now),
         blockers=reasons,
-        operations=found,
+        operations=documents,
     )
 
 
 def _of_event(reader: Reader, event: Event, *, now: Micros) -> Json:
     operation = reader.get(Operation, event.operation)
-    found, reasons = _of_operations(reader, [operation] if operation else [], now=now)
-    return _explanation(
+    documents, reasons = of_operations(
+        reader, [operation] if operation else [], now=now
+    )
+    return explanation(
         "event",
         event.event_id,
         what=explained.event_title(event),
         state=event.status.value,
-        standing=explained.event_standing(event, now=now),
+        status=explained.event_standing(event, now=now),
         # An ended event has no reasons.
         blockers=reasons if event.is_live else (),
-        operations=found,
+        operations=documents,
     )
 
 
@@ -325,14 +286,15 @@ def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
     shares = guard.shares(host.name, there)
     standing = _with_shares(explained.host_standing(host, len(there)), shares)
     open_ = list(every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name))
-    return _of_place(
+    return of_place(
         reader,
         open_,
         kind="host",
         name=host.name,
         state=host.state.value,
-        standing=_joined(
+        status=joined(
             standing,
+            *_partners_of(reader, host),
             *_campaigns_of(reader, host.name, open_),
             *visited.of_host(reader, host.name, now=now),
         ),
@@ -341,11 +303,27 @@ def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
     )
 
 
+PARTNERS_MAX = 100
+"""Maximum hosts of a pool that an explanation counts: each is read."""
+
+
+def _partners_of(reader: Reader, host: Host) -> Iterator[str]:
+    """Yield the hosts with which a host exchanges VMs, if it is in a pool."""
+    if not host.pool:
+        return
+    pool = place("pool", host.pool)
+    hosts = reader.select(kinds.HOSTS_AT_PLACE, pool, limit=PARTNERS_MAX + 2)
+    others = [each.name for each in hosts if each.name != host.name]
+    yield explained.partners(
+        host.pool, others[:PARTNERS_MAX], is_cut=len(others) > PARTNERS_MAX
+    )
+
+
 def _campaigns_of(
     reader: Reader, host: str, open_: Iterable[Operation]
 ) -> Iterator[str]:
     """Yield the open campaigns that have a host to do, or in which it failed."""
-    requests = {each.request for each in open_ if each.position}
+    requests = {operation.request for operation in open_ if operation.position}
     for campaign in every(reader, kinds.CAMPAIGNS_OPEN):
         if campaign.request in requests:
             yield rollouts.has_host(campaign.name)
@@ -355,13 +333,13 @@ def _campaigns_of(
 
 def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
     is_there = vm.state is not VmState.DELETED
-    return _of_place(
+    return of_place(
         reader,
         every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name) if is_there else iter(()),
         kind="vm",
         name=vm.name,
         state=vm.state.value,
-        standing=_with_shares(
+        status=_with_shares(
             explained.vm_standing(vm), _shares_of(reader, vm) if is_there else ()
         ),
         abilities=able.of_vm(reader, vm) if is_there else (),
@@ -387,41 +365,9 @@ def _shares_of(reader: Reader, vm: Vm) -> Iterator[SharedHost]:
     A tenant's reader shows no host.
     """
     there = every(reader, kinds.VMS_ON_HOST, vm.host) if vm.host else ()
-    return (each for each in guard.shares(vm.host, there) if each.scope == vm.scope)
+    return (share for share in guard.shares(vm.host, there) if share.scope == vm.scope)
 
 
 def _with_shares(standing: str, shares: Iterable[SharedHost]) -> str:
     """Return a state with the scopes of which the host has several fault domains."""
     return operators.JOINT.join([standing, *map(explained.shared_host, shares)])
-
-
-def _joined(*sentences: str) -> str:
-    return operators.JOINT.join(filter(None, sentences))
-
-
-def _of_place(
-    reader: Reader,
-    operations: Iterable[Operation],
-    *,
-    kind: str,
-    name: str,
-    state: str,
-    standing: str,
-    abilities: Sequence[Json],
-    now: Micros,
-    upcoming: Sequence[Json] = (),
-) -> Json:
-    open_ = list(operations)
-    found, reasons = _of_operations(reader, open_[:EXPLAINED_MAX], now=now)
-    return _explanation(
-        kind,
-        name,
-        what=f"{kind} {name}",
-        state=state,
-        standing=explained.with_operations(standing, len(open_)),
-        blockers=reasons,
-        operations=found,
-        more_operations=len(open_) - len(found),
-        abilities=abilities,
-        upcoming=upcoming,
-    )

@@ -12,16 +12,16 @@ from forewarn.store.port import Reader, every
 
 def all_failed(reader: Reader, visits: Iterable[Visit]) -> set[str]:
     """Return the names of all failed hosts; `visits` are the open ones."""
-    stuck = {each.host for each in visits if each.state in STUCK_VISITS}
+    stuck = {visit.host for visit in visits if visit.state in STUCK_VISITS}
     return stuck | _of_campaigns(reader)
 
 
 def has_failed(reader: Reader, host: str) -> bool:
     """Return whether a host has failed; for many hosts, the reader should remember."""
     visits = every(reader, kinds.OPEN_VISITS_OF_HOST, host)
-    return any(each.state in STUCK_VISITS for each in visits) or host in _of_campaigns(
-        reader
-    )
+    return any(
+        visit.state in STUCK_VISITS for visit in visits
+    ) or host in _of_campaigns(reader)
 
 
 def _of_campaigns(reader: Reader) -> set[str]:

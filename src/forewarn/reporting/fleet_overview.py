@@ -73,7 +73,7 @@ def fleet_overview(reader: Reader, *, now: Micros) -> Json:
     visits = _some(every(reader, kinds.OPEN_VISITS))
     started = [_started(reader, state) for state in _STARTED]
     working, failed = _in_work(started, visits), all_failed(reader, visits)
-    requests = {each.request for each in every(reader, kinds.CAMPAIGNS_OPEN)}
+    requests = {campaign.request for campaign in every(reader, kinds.CAMPAIGNS_OPEN)}
     # Counted by the rank of the state, whose hash is faster than that of the state.
     counts = Counter[tuple[_Place, int]]()
     done = Counter[_Place]()
@@ -192,16 +192,16 @@ def _cluster(name: str, parts: list[tuple[str, _Part]], *, names_hosts: bool) ->
 
 
 def _counts(counts: Counter[Square]) -> dict[str, int]:
-    return {each.value: counts[each] for each in Square if counts[each]}
+    return {square.value: counts[square] for square in Square if counts[square]}
 
 
 def _places(reader: Reader) -> dict[str, _Place]:
-    found: dict[str, _Place] = {}
+    places: dict[str, _Place] = {}
     for names, clusters, racks in columns(
         reader, kinds.ALL_HOSTS, ("name", "cluster", "rack")
     ):
-        found.update(zip(names, zip(clusters, racks, strict=True), strict=True))
-    return found
+        places.update(zip(names, zip(clusters, racks, strict=True), strict=True))
+    return places
 
 
 _STARTED = (OperationState.IMPACTING, OperationState.RECOVERING)
@@ -219,5 +219,5 @@ def _some(found: Iterator[R]) -> list[R]:
 def _in_work(started: Iterable[list[Operation]], visits: Iterable[Visit]) -> set[str]:
     """Return the hosts on which work has started."""
     idle = {VisitState.WAITING, VisitState.ANNOUNCED}
-    hosts = {each.host for operations in started for each in operations}
-    return hosts | {each.host for each in visits if each.state not in idle}
+    hosts = {operation.host for operations in started for operation in operations}
+    return hosts | {visit.host for visit in visits if visit.state not in idle}

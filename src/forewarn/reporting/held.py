@@ -59,11 +59,11 @@ def by_scopes(
 
     `scope` and `tenant` narrow them; empty: all.
     """
-    found: list[Held] = []
+    all_held: list[Held] = []
     left = OPERATIONS_MAX
     for looked, each in enumerate(_scopes(reader, scope)):
         if looked == SCOPES_MAX or left <= 0:
-            return found, False
+            return all_held, False
         if tenant not in {"", each.tenant}:
             continue
         held = list(islice(_held(reader, each.name), left))
@@ -72,7 +72,7 @@ def by_scopes(
             of_kind = [blocker for blocker in held if type(blocker) is kind]
             if of_kind:
                 first = min(of_kind, key=end_of)
-                found.append(
+                all_held.append(
                     Held(
                         blocker=first,
                         tenant=each.tenant,
@@ -80,21 +80,21 @@ def by_scopes(
                         until=end_of(first),
                     )
                 )
-    return found, left > 0
+    return all_held, left > 0
 
 
 def _scopes(reader: Reader, name: str) -> Iterator[Scope]:
     """Yield the scopes that have a window, or whose tenants have made a choice."""
     if name:
-        found = reader.get(Scope, name)
-        yield from [] if found is None else [found]
+        scope_record = reader.get(Scope, name)
+        yield from [] if scope_record is None else [scope_record]
         return
     yield from every(reader, kinds.SCOPES_WITH_WINDOW)
     choices = islice(every(reader, kinds.ALL_CHOICES), OPERATIONS_MAX)
-    for scope in dict.fromkeys(each.scope for each in choices if each.until):
-        found = reader.get(Scope, scope)
-        if found is not None and not found.maintenance_window:
-            yield found
+    for scope in dict.fromkeys(choice.scope for choice in choices if choice.until):
+        scope_record = reader.get(Scope, scope)
+        if scope_record is not None and not scope_record.maintenance_window:
+            yield scope_record
 
 
 def _held(reader: Reader, scope: str) -> Iterator[WindowClosed | Deferred]:
@@ -113,11 +113,11 @@ def _held(reader: Reader, scope: str) -> Iterator[WindowClosed | Deferred]:
 
 def by_campaigns(reader: Reader, *, now: Micros) -> list[Held]:
     """Return the windows and blackouts of campaigns that stop their announcements."""
-    found = (
-        _of_campaign(reader, each, now=now)
-        for each in every(reader, kinds.CAMPAIGNS_OPEN)
+    all_held = (
+        _of_campaign(reader, campaign, now=now)
+        for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
     )
-    return [each for each in found if each is not None]
+    return [each for each in all_held if each is not None]
 
 
 def _of_campaign(
@@ -148,8 +148,11 @@ def by_blackouts(reader: Reader, *, now: Micros) -> list[Held]:
     requests: dict[str, set[str]] = {}
     blockers: dict[str, InBlackout] = {}
     names = [waits.TURN_BLACKOUTS]
-    for each in wide_blackouts.all_of(reader):
-        names += waits.for_blackout(each.name), waits.turn_for_blackout(each.name)
+    for blackout in wide_blackouts.all_of(reader):
+        names += (
+            waits.for_blackout(blackout.name),
+            waits.turn_for_blackout(blackout.name),
+        )
     operations: Iterator[Operation] = (
         operation
         for name in names
@@ -179,7 +182,7 @@ def by_blackouts(reader: Reader, *, now: Micros) -> list[Held]:
 
 def by_relays(reader: Reader) -> list[Held]:
     """Return the silent relays that hold announced hosts. They have no known end."""
-    found: list[Held] = []
+    all_held: list[Held] = []
     for link in every(reader, kinds.ALL_RELAY_LINKS):
         name = waits.for_relay(link.host)
         held = list(
@@ -192,8 +195,8 @@ def by_relays(reader: Reader) -> list[Held]:
             if isinstance(each, RelaySilent) and each.host == link.host
         )
         if (blocker := next(ours, None)) is not None:
-            found.append(Held(blocker=blocker, hosts=len(held), until=0))
-    return found
+            all_held.append(Held(blocker=blocker, hosts=len(held), until=0))
+    return all_held
 
 
 def _planned(reader: Reader, request: str) -> int:

@@ -68,30 +68,35 @@ def phases(reader: Reader, operation: Operation, visit: Visit | None) -> list[Ph
         steps = _entries(reader, f"visit:{visit.visit_id}", _STEPS)
         if steps:
             begun = steps[0].key
-            entries = [each for each in entries if each.key < begun] + steps
-    found = list(_of(entries)) or _of_records(operation, visit)
+            entries = [entry for entry in entries if entry.key < begun] + steps
+    phases_so_far = list(_of(entries)) or _of_records(operation, visit)
     over = attempt_of(operation, visit).over
-    if found and over and not found[-1].ends and found[-1].begins < over:
-        found[-1] = found[-1]._replace(ends=over)
-    return found
+    if (
+        phases_so_far
+        and over
+        and not phases_so_far[-1].ends
+        and phases_so_far[-1].begins < over
+    ):
+        phases_so_far[-1] = phases_so_far[-1]._replace(ends=over)
+    return phases_so_far
 
 
 def _entries(
     reader: Reader, subject: str, wanted: Mapping[AuditKind, HostState | None]
 ) -> list[AuditEntry]:
-    found = islice(every(reader, kinds.AUDIT_OF_SUBJECT, subject), ENTRIES_MAX)
-    return [each for each in found if each.kind in wanted]
+    entries = islice(every(reader, kinds.AUDIT_OF_SUBJECT, subject), ENTRIES_MAX)
+    return [entry for entry in entries if entry.kind in wanted]
 
 
 def _of(entries: Iterable[AuditEntry]) -> Iterator[Phase]:
     open_: Phase | None = None
-    for each in entries:
-        is_visit = each.kind in _STEPS
-        state = _STEPS[each.kind] if is_visit else _STATES[each.kind]
-        step = each.kind.value.removeprefix("visit ").capitalize() if is_visit else ""
+    for entry in entries:
+        is_visit = entry.kind in _STEPS
+        state = _STEPS[entry.kind] if is_visit else _STATES[entry.kind]
+        step = entry.kind.value.removeprefix("visit ").capitalize() if is_visit else ""
         if open_ is not None:
-            yield open_._replace(ends=each.at)
-        open_ = None if state is None else Phase(state, step, each.at, 0)
+            yield open_._replace(ends=entry.at)
+        open_ = None if state is None else Phase(state, step, entry.at, 0)
     if open_ is not None:
         yield open_
 

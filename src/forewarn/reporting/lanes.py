@@ -41,12 +41,12 @@ def merged(
     """
     changes: list[tuple[Micros, int, HostState]] = []
     going_on: set[HostState] = set()
-    for each in stretches:
-        ends = each.ends or now
-        if each.begins < ends:
-            changes += [(each.begins, 1, each.state), (ends, -1, each.state)]
-        if not each.ends:
-            going_on.add(each.state)
+    for stretch in stretches:
+        ends = stretch.ends or now
+        if stretch.begins < ends:
+            changes += [(stretch.begins, 1, stretch.state), (ends, -1, stretch.state)]
+        if not stretch.ends:
+            going_on.add(stretch.state)
     changes.sort(key=lambda change: change[0])
     counts = dict.fromkeys(_ORDER, 0)
     lane: list[Stretch] = []
@@ -70,9 +70,9 @@ def merged(
 def within(stretches: Sequence[Stretch], first: Micros, last: Micros) -> list[Stretch]:
     """Return the stretches that overlap a time; `last` 0: it has no end."""
     return [
-        each
-        for each in stretches
-        if (each.ends or _ENDLESS) > first and (not last or each.begins < last)
+        stretch
+        for stretch in stretches
+        if (stretch.ends or _ENDLESS) > first and (not last or stretch.begins < last)
     ]
 
 
@@ -100,18 +100,18 @@ def busy(
     stretches: Iterable[Stretch], first: Micros, last: Micros, *, steps: int
 ) -> list[int]:
     """Return how many stretches there are in each of some equal steps of a time."""
-    found = [0] * (steps + 1)
+    counts = [0] * (steps + 1)
     width = max(1, last - first)
-    for each in stretches:
-        ends = min(each.ends or last, last)
-        if each.begins >= last or ends < first:
+    for stretch in stretches:
+        ends = min(stretch.ends or last, last)
+        if stretch.begins >= last or ends < first:
             continue
-        begin = max(0, (each.begins - first) * steps // width)
+        begin = max(0, (stretch.begins - first) * steps // width)
         end = min(steps - 1, (ends - first) * steps // width)
-        found[begin] += 1
-        found[end + 1] -= 1
+        counts[begin] += 1
+        counts[end + 1] -= 1
     total = 0
-    for place, change in enumerate(found):
+    for place, change in enumerate(counts):
         total += change
-        found[place] = total
-    return found[:steps]
+        counts[place] = total
+    return counts[:steps]

@@ -13,7 +13,13 @@ from forewarn.campaigns.lifecycle import CAMPAIGN_STEPS, CampaignInput, Campaign
 from forewarn.campaigns.progress import failures_of, vms_down_max
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.steering import revision_of
-from forewarn.control.rules import brake, campaign_gate, steerable, wide_blackouts
+from forewarn.control.rules import (
+    brake,
+    campaign_gate,
+    second_person,
+    steerable,
+    wide_blackouts,
+)
 from forewarn.control.rules.second_person import Asker
 from forewarn.fleet.blackouts import Blackout, coming
 from forewarn.fleet.model import Host, is_at, places_of
@@ -112,8 +118,8 @@ def _eta(expected: Expected) -> Json:
         "hosts": 0 if found is None else found.hosts,
         "turn_seconds": None if found is None else seconds(found.turn),
         "slots": expected.slots,
-        "soak_seconds": sum(each.soak for each in coming_stages) / SECOND,
-        "approvals": sum(each.approval for each in coming_stages),
+        "soak_seconds": sum(stage.soak for stage in coming_stages) / SECOND,
+        "approvals": sum(stage.approval for stage in coming_stages),
     }
 
 
@@ -194,23 +200,30 @@ def _groups(expected: Expected) -> Iterator[Json]:
     hosts = (reader.get(Host, name) for name in names[:GROUP_HOSTS_MAX])
     places = {place for host in hosts if host is not None for place in places_of(host)}
     for label, amount in campaign.budget.by:
-        found = [
+        groups = [
             campaign_gate.group_use(reader, campaign, amount, place)
             for place in sorted(place for place in places if is_at(place, label))
         ]
-        found.sort(key=lambda each: each.used - each.most, reverse=True)
-        for each in found[:GROUPS_MAX]:
+        groups.sort(key=lambda each: each.used - each.most, reverse=True)
+        for group in groups[:GROUPS_MAX]:
             yield _budget(
-                "group", each.used, each.most, subject=each.subject, failed=each.failed
+                "group",
+                group.used,
+                group.most,
+                subject=group.subject,
+                failed=group.failed,
             )
 
 
 def _tolerance(reader: Reader, campaign: CampaignRecord) -> Iterator[Json]:
-    """Yield the failures that are tolerated: one more halts the campaign."""
+    """Yield the failures that are tolerated: one more halts the campaign.
+
+    No stage but the last one tolerates a failure.
+    """
     failures, in_a_row = failures_of(campaign)
-    tolerance = campaign.tolerance
-    yield _budget("failures", failures, tolerance.failures)
-    yield _budget("failures-in-a-row", in_a_row, tolerance.in_a_row)
+    tolerance, is_last = campaign.tolerance, campaign.is_last_stage
+    yield _budget("failures", failures, tolerance.failures if is_last else 0)
+    yield _budget("failures-in-a-row", in_a_row, tolerance.in_a_row if is_last else 0)
     most = vms_down_max(campaign)
     if most is not None:
         yield _budget("vms-down", campaign_gate.vms_down(reader, campaign), most)
@@ -219,11 +232,16 @@ def _tolerance(reader: Reader, campaign: CampaignRecord) -> Iterator[Json]:
 def _windows(campaign: CampaignRecord, first: Micros, last: Micros) -> list[Json]:
     if not campaign.windows:
         return []
-    found = takewhile(lambda each: each.opens < last, openings(campaign.windows, first))
+    coming = takewhile(
+        lambda each: each.opens < last, openings(campaign.windows, first)
+    )
     return [
-        {"opens": format_instant(each.opens), "closes": format_instant(each.closes)}
-        for each in islice(found, TIMES_MAX)
-        if each.closes > first
+        {
+            "opens": format_instant(opening.opens),
+            "closes": format_instant(opening.closes),
+        }
+        for opening in islice(coming, TIMES_MAX)
+        if opening.closes > first
     ]
 
 
@@ -244,12 +262,12 @@ def _blackouts(
 def _times(
     blackouts: tuple[Blackout, ...], campaign: str | None, first: Micros, last: Micros
 ) -> Iterator[Json]:
-    for each in islice(coming(list(blackouts), first, last), TIMES_MAX):
+    for blackout in islice(coming(list(blackouts), first, last), TIMES_MAX):
         yield {
-            "name": each.name,
+            "name": blackout.name,
             "campaign": campaign,
-            "begins": format_instant(each.begins),
-            "ends": instant_or_none(each.ends),
+            "begins": format_instant(blackout.begins),
+            "ends": instant_or_none(blackout.ends),
         }
 
 
@@ -272,6 +290,12 @@ def _verbs(expected: Expected, asker: Asker) -> list[str]:
         "campaign-halt": CampaignInput.HALT in steps
         and steerable.why_no_halt(campaign) is None,
         "campaign-resume": CampaignInput.RESUME in steps,
+        "campaign-override": CampaignInput.RESUME in steps
+        and bool(campaign.checks)
+        and second_person.why_not(
+            asker, starter=campaign.actor, act="override its checks"
+        )
+        is None,
         "campaign-abort": CampaignInput.ABORT in steps,
         "campaign-approve": steerable.why_no_approval(campaign, stage, asker) is None,
         "campaign-retry": bool(campaign.failed) or is_deferred,

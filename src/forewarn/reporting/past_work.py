@@ -30,7 +30,7 @@ _FIELDS = (
 def samples(reader: Reader, impact: Impact) -> list[Sample]:
     """Return the durations of the newest hosts that were done with this impact."""
     action = Action(impact.value)
-    found = sorted(
+    newest = sorted(
         (
             row
             for page in columns(reader, kinds.ALL_OPERATIONS, _FIELDS)
@@ -49,8 +49,8 @@ def samples(reader: Reader, impact: Impact) -> list[Sample]:
         for page in columns(reader, kinds.ALL_HOSTS, ("name", "labels"))
         for name, labels in zip(*page, strict=True)
     }
-    sampled = [_sample(reader, row, models) for row in found[:SAMPLED_MAX]]
-    return [each for each in sampled if each is not None]
+    sampled = [_sample(reader, row, models) for row in newest[:SAMPLED_MAX]]
+    return [sample for sample in sampled if sample is not None]
 
 
 def _sample(

@@ -56,6 +56,8 @@ class Problem:
     name: str
     """The name that distinguishes the problem from others of its kind."""
     text: str
+    short: str = ""
+    """The text without commands, for those who have buttons; empty: it has none."""
     since: Micros = 0
     """0 if unknown."""
     operation: str = ""
@@ -87,7 +89,7 @@ def sighted(problem: Problem, seen: Iterable[Sighting]) -> Problem:
     """Return a problem with what was seen of its VMs, if an outcome is unknown."""
     if problem.kind is not ProblemKind.OUTCOME_UNKNOWN:
         return problem
-    own = (each for each in seen if each.vm in problem.vms)
+    own = (sighting for sighting in seen if sighting.vm in problem.vms)
     return replace(problem, sighted=tuple(islice(own, SIGHTED_MAX)))
 
 

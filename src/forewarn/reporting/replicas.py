@@ -46,7 +46,7 @@ def report(view: View | None) -> dict[str, Any]:
         "term": None if view.lease is None else view.lease.term,
         "takeovers": view.takeovers,
         "synchronous_standby": None if view.standby is None else view.standby.value,
-        "replicas": [_replica(each) for each in view.replicas],
+        "replicas": [_replica(replica) for replica in view.replicas],
     }
 
 
@@ -70,9 +70,11 @@ def problems(view: View | None) -> Iterator[Problem]:
     """Yield the problems of the replicas."""
     if view is None:
         return
-    for each in view.refusing:
+    for replica in view.refusing:
         yield _problem(
-            ProblemKind.DATABASE_LOST, each.row.name, wording.refuses(each.row.name)
+            ProblemKind.DATABASE_LOST,
+            replica.row.name,
+            wording.refuses(replica.row.name),
         )
     if view.has_leader is None:
         yield _problem(
@@ -82,11 +84,11 @@ def problems(view: View | None) -> Iterator[Problem]:
         )
     elif not view.has_leader:
         yield _problem(ProblemKind.NO_LEADER, "cluster", wording.NO_LEADER)
-    for each in view.lagging if view.lease is not None else ():
+    for replica in view.lagging if view.lease is not None else ():
         yield _problem(
             ProblemKind.REPLICA_BEHIND,
-            each.row.name,
-            wording.behind(each.row.name, each.seconds, each.silent_for),
+            replica.row.name,
+            wording.behind(replica.row.name, replica.seconds, replica.silent_for),
         )
     if view.is_flapping:
         yield _problem(

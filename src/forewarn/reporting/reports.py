@@ -87,7 +87,7 @@ def operation_body(
         "note": operators.note(operation.note),
         "no_driver_call": operation.called_no_driver,
         "events": [_event_in_operation(event) for event in events],
-        "blocked_by": [each["text"] for each in reasons],
+        "blocked_by": [reason["text"] for reason in reasons],
         "blockers": reasons,
     }
 
@@ -142,8 +142,8 @@ def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
 def rollout_report(reader: Reader, request: Request) -> Json:
     """Return a rollout with the number of its operations in each state."""
     states = Counter(
-        _state_in_rollout(each)
-        for each in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
+        _state_in_rollout(operation)
+        for operation in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
     )
     states[OperationState.PLANNED.value] += len(request.unplanned)
     return {
@@ -166,17 +166,17 @@ def _visits_by_state(reader: Reader, request: Request) -> dict[str, int]:
         return {}
     visits = every(reader, kinds.VISITS_OF_REQUEST, request.request_id)
     counts = Counter(visit.state for visit in visits)
-    return {each.value: counts[each] for each in VisitState if counts[each]}
+    return {state.value: counts[state] for state in VisitState if counts[state]}
 
 
 POSTPONED = "Postponed"
 """State of a host in its rollout that a tenant has deferred: its operation is Planned."""
 
-_ROLLOUT_STATES = (POSTPONED, *(each.value for each in OperationState))
+_ROLLOUT_STATES = (POSTPONED, *(state.value for state in OperationState))
 
 
 def _state_in_rollout(operation: Operation) -> str:
-    is_deferred = any(isinstance(each, Deferred) for each in operation.held_by)
+    is_deferred = any(isinstance(blocker, Deferred) for blocker in operation.held_by)
     return POSTPONED if is_deferred else operation.state.value
 
 
@@ -198,7 +198,7 @@ def scope_report(reader: Reader, scope: Scope) -> Json:
         "os_image_notice": _duration(scope.os_image_notice),
         "scale_set": scope.scale_set,
         "gpu": scope.gpu,
-        "maintenance_window": [table_of(each) for each in scope.maintenance_window],
+        "maintenance_window": [table_of(window) for window in scope.maintenance_window],
         "views": [
             {
                 "view": view.view_id,
@@ -228,11 +228,11 @@ def host_report(reader: Reader, host: Host) -> Json:
         "failed": has_failed(reader, host.name),
         "cordons": [
             {
-                "by": each.by.text,
-                "reason": each.reason,
-                "since": format_instant(each.at),
+                "by": cordon.by.text,
+                "reason": cordon.reason,
+                "since": format_instant(cordon.at),
             }
-            for each in host.cordons
+            for cordon in host.cordons
         ],
         "vms": [vm.name for vm in every(reader, kinds.VMS_ON_HOST, host.name)],
         "keeps_places_for": [
@@ -243,22 +243,22 @@ def host_report(reader: Reader, host: Host) -> Json:
 
 def brake_report(reader: Reader) -> Json:
     """Return the brake; null members if it is off."""
-    found = reader.get(Brake, BRAKE_KEY)
-    if found is None:
+    brake = reader.get(Brake, BRAKE_KEY)
+    if brake is None:
         return {**dict.fromkeys(_OF_BRAKE), "on": False, "withdraws": False}
     return {
         "on": True,
-        "by": found.by.text,
-        "reason": found.reason or None,
-        "since": format_instant(found.since),
-        "text": holds.brake(blocker_of(found)),
-        "withdraws": found.withdraws,
-        "losses": _losses(found.losses) if found.losses else None,
-        "calm_ends": format_instant(found.due_at) if found.due_at else None,
+        "by": brake.by.text,
+        "reason": brake.reason or None,
+        "since": format_instant(brake.since),
+        "text": holds.brake(blocker_of(brake)),
+        "withdraws": brake.withdraws,
+        "losses": _losses(brake.losses) if brake.losses else None,
+        "ends": format_instant(brake.due_at) if brake.due_at else None,
     }
 
 
-_OF_BRAKE = ("on", "by", "reason", "since", "text", "withdraws", "losses", "calm_ends")
+_OF_BRAKE = ("on", "by", "reason", "since", "text", "withdraws", "losses", "ends")
 """Members of the report of the brake."""
 
 

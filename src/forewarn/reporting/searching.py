@@ -36,30 +36,30 @@ def search(reader: Reader, text: str, *, limit: int) -> tuple[list[Json], bool]:
 
     Also return whether a kind has more.
     """
-    found = [
-        [_host(each) for each in _some(reader, kinds.ALL_HOSTS, Host, text, limit)],
-        [_vm(each) for each in _some(reader, kinds.ALL_VMS, Vm, text, limit)],
-        [_campaign(each) for each in _campaigns(reader, text, limit)],
+    pages = [
+        [_host(host) for host in _some(reader, kinds.ALL_HOSTS, Host, text, limit)],
+        [_vm(vm) for vm in _some(reader, kinds.ALL_VMS, Vm, text, limit)],
+        [_campaign(campaign) for campaign in _campaigns(reader, text, limit)],
         [
-            _operation(each)
-            for each in _some(reader, kinds.ALL_OPERATIONS, Operation, text, limit)
+            _operation(operation)
+            for operation in _some(reader, kinds.ALL_OPERATIONS, Operation, text, limit)
         ],
         [
-            _event(each)
-            for each in _some(reader, kinds.ALL_EVENTS, Event, text.upper(), limit)
+            _event(event)
+            for event in _some(reader, kinds.ALL_EVENTS, Event, text.upper(), limit)
         ],
         [
-            _of("scope", each.name, tenant=each.tenant)
-            for each in _some(reader, kinds.EXPLICIT_SCOPES, Scope, text, limit)
-            if not each.implied
+            _of("scope", scope.name, tenant=scope.tenant)
+            for scope in _some(reader, kinds.EXPLICIT_SCOPES, Scope, text, limit)
+            if not scope.implied
         ],
         [
-            _of("tenant", each.name)
-            for each in _some(reader, kinds.ALL_TENANTS, Tenant, text, limit)
+            _of("tenant", tenant.name)
+            for tenant in _some(reader, kinds.ALL_TENANTS, Tenant, text, limit)
         ],
     ]
-    has_more = any(len(each) > limit for each in found)
-    return [one for each in found for one in each[:limit]], has_more
+    has_more = any(len(page) > limit for page in pages)
+    return [one for page in pages for one in page[:limit]], has_more
 
 
 def _some(
@@ -68,8 +68,8 @@ def _some(
     """Return the first objects of a kind whose keys begin with a text, and one more."""
     exact = reader.get(kind, text)
     behind = reader.select(query, after=text, limit=limit + 1)
-    found = takewhile(lambda each: each.key.startswith(text), behind)
-    return [*([] if exact is None else [exact]), *found][: limit + 1]
+    matching = takewhile(lambda each: each.key.startswith(text), behind)
+    return [*([] if exact is None else [exact]), *matching][: limit + 1]
 
 
 def _campaigns(reader: Reader, text: str, limit: int) -> list[_Campaign]:
@@ -77,15 +77,15 @@ def _campaigns(reader: Reader, text: str, limit: int) -> list[_Campaign]:
 
     IDs sort by the time of the start; the newest ones come first.
     """
-    found = [
+    campaigns = [
         each
         for page in columns(reader, kinds.ALL_CAMPAIGNS, _Campaign._fields)
         for each in map(_Campaign._make, zip(*page, strict=True))
         if each.name.startswith(text) or each.campaign_id.startswith(text)
     ]
-    found.reverse()
-    found.sort(key=lambda each: each.ended != 0)
-    return found[: limit + 1]
+    campaigns.reverse()
+    campaigns.sort(key=lambda each: each.ended != 0)
+    return campaigns[: limit + 1]
 
 
 def _of(kind: str, name: str, **more: str) -> Json:
@@ -95,6 +95,7 @@ def _of(kind: str, name: str, **more: str) -> Json:
         "title": more.get("title", name),
         "state": more.get("state") or None,
         "tenant": more.get("tenant") or None,
+        "scope": more.get("scope") or None,
         "host": more.get("host") or None,
         "cluster": more.get("cluster") or None,
         "rack": more.get("rack") or None,
@@ -113,7 +114,14 @@ def _host(host: Host) -> Json:
 
 
 def _vm(vm: Vm) -> Json:
-    return _of("vm", vm.name, state=vm.state.value, tenant=vm.tenant, host=vm.host)
+    return _of(
+        "vm",
+        vm.name,
+        state=vm.state.value,
+        tenant=vm.tenant,
+        scope=vm.scope,
+        host=vm.host,
+    )
 
 
 def _campaign(campaign: _Campaign) -> Json:

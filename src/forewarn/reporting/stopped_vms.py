@@ -16,8 +16,9 @@ def problems(reader: Reader, seen: Seen) -> Iterator[Problem]:
         yield Problem(
             kind=ProblemKind.VMS_STOPPED,
             name="sightings",
-            text=explained.vms_stopped(withheld.vms),
+            text=explained.vms_stopped(withheld.vms, withheld.host),
             since=withheld.since,
+            hosts=(withheld.host,) if withheld.host else (),
             actions=("fail",),
         )
     for sighting in seen.not_running:

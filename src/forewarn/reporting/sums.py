@@ -1,4 +1,4 @@
-"""Sums for operators: missing approvals by tenant, and free capacity by zone."""
+"""Sums for operators: missing approvals by tenant, free capacity by zone and cluster."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from forewarn.control.rules import reserves, rolling
-from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
+from forewarn.fleet.model import UNLIMITED_PLACES, Capacity, Host
 from forewarn.instants import Micros, format_instant, instant_or_none, sortable
 from forewarn.protocol.blockers import NoCapacity, ReserveKept
 from forewarn.protocol.events import Event
@@ -71,7 +71,7 @@ class Wait:
 
 def waits(reader: Reader, events: Iterable[Event]) -> list[Wait]:
     """Return the waits in these events by tenant, the longest first."""
-    found: dict[str, Wait] = {}
+    by_tenant: dict[str, Wait] = {}
     hosts: dict[str, str] = {}
     for event in events:
         if not event.awaits_approval:
@@ -79,15 +79,15 @@ def waits(reader: Reader, events: Iterable[Event]) -> list[Wait]:
         if event.operation not in hosts:
             operation = reader.get(Operation, event.operation)
             hosts[event.operation] = operation.host if operation else ""
-        wait = found.setdefault(event.tenant, Wait(tenant=event.tenant))
+        wait = by_tenant.setdefault(event.tenant, Wait(tenant=event.tenant))
         wait.take(event, hosts[event.operation])
-    return sorted(found.values(), key=lambda wait: wait.key)
+    return sorted(by_tenant.values(), key=lambda wait: wait.key)
 
 
 def live_events(reader: Reader) -> tuple[list[Event], bool]:
     """Return the live events, and whether they are complete."""
-    found = list(islice(every(reader, kinds.LIVE_EVENTS), EVENTS_MAX + 1))
-    return found[:EVENTS_MAX], len(found) <= EVENTS_MAX
+    events = list(islice(every(reader, kinds.LIVE_EVENTS), EVENTS_MAX + 1))
+    return events[:EVENTS_MAX], len(events) <= EVENTS_MAX
 
 
 def wait_report(reader: Reader, wait: Wait) -> Json:
@@ -159,11 +159,15 @@ ROLLOUTS_MAX = 20
 """Maximum rollouts whose next host is evaluated: each takes some milliseconds."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Zone:
-    """The capacity of the hosts of one zone."""
+CLUSTERS_MAX = 300
+"""Maximum clusters whose sums are shown: more than a person looks at."""
 
-    zone: str
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """The capacity of the hosts of one zone, or of one cluster."""
+
+    name: str
     hosts: int = 0
     down: int = 0
     in_work: int = 0
@@ -188,10 +192,10 @@ class Zone:
         self.places += number * room.places
         self.free += number * room.free if room.is_open else 0
 
-    def report(self) -> Json:
-        """Return the zone as JSON."""
+    def report(self, kind: str) -> Json:
+        """Return the part as JSON, with its name as the value of `kind`."""
         return {
-            "zone": self.zone,
+            kind: self.name,
             "hosts": self.hosts,
             "down": self.down,
             "in_work": self.in_work,
@@ -209,16 +213,29 @@ class Alike:
 
     room: Capacity
     """The capacity of each, without the name of a host."""
+    cluster: str
     number: int
 
 
-def zones(rooms: Iterable[Alike]) -> list[Zone]:
+def zones(rooms: Iterable[Alike]) -> list[Part]:
     """Return the capacity of each zone, by name."""
-    found: dict[str, Zone] = {}
-    for each in rooms:
-        zone = each.room.zone
-        found.setdefault(zone, Zone(zone=zone)).take(each.room, each.number)
-    return [found[name] for name in sorted(found)]
+    return _parts((room.room.zone, room) for room in rooms)
+
+
+def clusters(rooms: Iterable[Alike]) -> tuple[list[Part], bool]:
+    """Return the capacity of each cluster, by name, and whether all are there.
+
+    Hosts without a cluster are in none.
+    """
+    parts = _parts((room.cluster, room) for room in rooms if room.cluster)
+    return parts[:CLUSTERS_MAX], len(parts) <= CLUSTERS_MAX
+
+
+def _parts(named: Iterable[tuple[str, Alike]]) -> list[Part]:
+    parts: dict[str, Part] = {}
+    for name, each in named:
+        parts.setdefault(name, Part(name=name)).take(each.room, each.number)
+    return [parts[name] for name in sorted(parts)]
 
 
 _SUMMED = ("zone", "pool", "places", "used", "is_up", "works", "is_cordoned")
@@ -231,17 +248,39 @@ def rooms(reader: Reader, hosts: Collection[str] | None = None) -> list[Alike]:
     Few kinds of hosts are left of a large fleet, and no record is read as a whole: 100,000
     hosts take 0.2 seconds.
     """
+    places = _clusters_of(reader, hosts)
     numbers = Counter[tuple[Any, ...]]()
-    for part in (
-        columns(reader, kinds.ALL_ROOMS, _SUMMED)
+    wanted = ("host", *_SUMMED)
+    for names, *part in (
+        columns(reader, kinds.ALL_ROOMS, wanted)
         if hosts is None
-        else columns_of(reader, Capacity, _SUMMED, hosts)
+        else columns_of(reader, Capacity, wanted, hosts)
     ):
-        numbers.update(zip(*part, strict=True))
+        where = [places.get(name, "") for name in names]
+        numbers.update(zip(where, *part, strict=True))
     return [
-        Alike(Capacity(host="", **dict(zip(_SUMMED, values, strict=True))), number)
-        for values, number in numbers.items()
+        Alike(
+            Capacity(host="", **dict(zip(_SUMMED, values, strict=True))),
+            cluster,
+            number,
+        )
+        for (cluster, *values), number in numbers.items()
     ]
+
+
+def _clusters_of(reader: Reader, hosts: Collection[str] | None) -> dict[str, str]:
+    """Return the cluster of each host, without the hosts that are in none."""
+    wanted = ("name", "cluster")
+    return {
+        name: cluster
+        for names, places in (
+            columns(reader, kinds.ALL_HOSTS, wanted)
+            if hosts is None
+            else columns_of(reader, Host, wanted, hosts)
+        )
+        for name, cluster in zip(names, places, strict=True)
+        if cluster
+    }
 
 
 def pools(
@@ -251,19 +290,19 @@ def pools(
 
     With it, whether all pools are named.
     """
-    names = sorted({each.room.pool for each in rooms})
-    found = [
+    names = sorted({room.room.pool for room in rooms})
+    sums_of_pools = [
         {
             "pool": name,
-            "resource": each.key,
-            "total": each.total,
-            "free": each.free,
-            "reserve": each.reserve(reserve),
+            "resource": pool.key,
+            "total": pool.total,
+            "free": pool.free,
+            "reserve": pool.reserve(reserve),
         }
         for name in names[:POOLS_MAX]
-        for each in reserves.pool_sums(reader, name)
+        for pool in reserves.pool_sums(reader, name)
     ]
-    return found, len(names) <= POOLS_MAX
+    return sums_of_pools, len(names) <= POOLS_MAX
 
 
 def next_hosts(
@@ -292,10 +331,13 @@ def next_hosts(
     ]
 
 
-def _zone_of(reader: Reader, host: str) -> str:
-    """Return the zone of a host; empty if it has none or was removed."""
-    room = reader.get(Capacity, host)
-    return room.zone if room else ""
+def _where(reader: Reader, name: str) -> Json:
+    """Return the zone and the cluster of a host; empty if it was removed."""
+    host = reader.get(Host, name)
+    return {
+        "zone": host.zone if host else "",
+        "cluster": host.cluster if host else "",
+    }
 
 
 def _need(
@@ -305,15 +347,15 @@ def _need(
     moves = operation.action in MOVING_ACTIONS
     waiting = rolling.waiting_host(reader, operation, vms, reserve=reserve)
     lacking = [
-        each
-        for each in waiting.obstacles
-        if isinstance(each, (NoCapacity, ReserveKept))
+        blocker
+        for blocker in waiting.obstacles
+        if isinstance(blocker, (NoCapacity, ReserveKept))
     ]
     return {
         "rollout": operation.request,
         "operation": operation.operation_id,
         "host": operation.host,
-        "zone": _zone_of(reader, operation.host),
+        **_where(reader, operation.host),
         "vms": len(vms),
         "needs": len(vms) if moves else 0,
         "fits": not lacking,

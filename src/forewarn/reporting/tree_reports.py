@@ -81,4 +81,4 @@ def cluster_report(
 
 def counts_report(counts: Counter[HostState]) -> dict[str, int]:
     """Return the number of hosts in each state that a host has."""
-    return {each.value: counts[each] for each in HostState if counts[each]}
+    return {state.value: counts[state] for state in HostState if counts[state]}

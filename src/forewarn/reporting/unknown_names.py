@@ -3,7 +3,6 @@
 from typing import Any
 
 from forewarn.control.transactions.named import OfTenant, is_id, kind_of_work
-from forewarn.fleet.model import Scope, Tenant
 from forewarn.problems import (
     NAMES_COMPARED_MAX,
     NAMES_LISTED_MAX,
@@ -27,13 +26,13 @@ NEAR_PREFIXES_MAX = 20
 """Maximum prefixes of an unknown name whose successors are read: an ID has as many
 characters. A name with one wrong character follows the prefix before it."""
 
-_GROUPS: tuple[tuple[type[Tenant] | type[Scope], str], ...] = (
-    (Scope, "scope"),
-    (Tenant, "tenant"),
+_NAMES: tuple[Query[Any], ...] = (
+    kinds.ALL_HOSTS,
+    kinds.ALL_VMS,
+    kinds.ALL_SCOPES,
+    kinds.ALL_TENANTS,
 )
-"""Objects that select operations, and are not explained."""
-
-_NAMES: tuple[Query[Any], ...] = (kinds.ALL_HOSTS, kinds.ALL_VMS)
+_NAMES_FOR_OPERATORS: tuple[Query[Any], ...] = (*_NAMES, kinds.ALL_BLACKOUTS)
 _IDS: dict[type[Operation] | type[Request], tuple[Query[Any], ...]] = {
     Operation: (kinds.ALL_OPERATIONS,),
     Request: (kinds.ROLLOUTS,),
@@ -53,13 +52,10 @@ _LISTS_OF_TENANT = (
 def error_for(reader: Reader, name: str) -> NotFoundError:
     """Return the error for an unknown name, with the nearest names."""
     is_tenants = isinstance(reader, OfTenant)
-    for type_, noun in _GROUPS:
-        if reader.get(type_, name) is not None:
-            return _of_group(noun, name, is_tenants=is_tenants)
-    found = _candidates(reader, name)
+    candidates = _candidates(reader, name, is_tenants=is_tenants)
     # A name that was typed only in part is not similar, because it is too short.
-    begun = [each for each in found if each.startswith(name)][:NAMES_LISTED_MAX]
-    near = begun or nearest(name, found)
+    begun = [each for each in candidates if each.startswith(name)][:NAMES_LISTED_MAX]
+    near = begun or nearest(name, candidates)
     lists = _LISTS_OF_TENANT if is_tenants else _LISTS
     hint = f"Did you mean {' or '.join(map(quoted, near))}?" if near else lists
     return NotFoundError(
@@ -67,34 +63,24 @@ def error_for(reader: Reader, name: str) -> NotFoundError:
     )
 
 
-def _of_group(noun: str, name: str, *, is_tenants: bool) -> NotFoundError:
-    """Return the error for the name of an object that selects operations."""
-    hint = f"Run `forewarn operations --{noun} {name}` to list its operations."
-    if is_tenants and noun == "scope":
-        # Work that is not announced has no operation for a tenant.
-        hint += f" `forewarn upcoming --scope {name}` lists the coming work on its VMs."
-    return NotFoundError(
-        f"{name!r} is a {noun}, not an {_kinds(is_tenants=is_tenants)}", hint=hint
-    )
-
-
 def _kinds(*, is_tenants: bool) -> str:
     """Return which objects are explained."""
     if is_tenants:
-        return "operation, request, event or VM"
-    return "operation, rollout, event, campaign, host or VM"
+        return "operation, request, event, VM, scope or tenant"
+    return "operation, rollout, event, campaign, host, VM or other object"
 
 
-def _candidates(reader: Reader, name: str) -> list[str]:
+def _candidates(reader: Reader, name: str, *, is_tenants: bool) -> list[str]:
     """Return candidates: the names after the unknown name and each prefix of it, those
     with the longest prefix first."""
-    queries = _IDS[kind_of_work(name)] if is_id(name) else _NAMES
+    names = _NAMES if is_tenants else _NAMES_FOR_OPERATORS
+    queries = _IDS[kind_of_work(name)] if is_id(name) else names
     lengths = range(len(name), -1, -1)[: NEAR_PREFIXES_MAX - 1]
-    found: dict[str, None] = {}
+    candidates: dict[str, None] = {}
     for length in dict.fromkeys((*lengths, 0)):
         for query in queries:
             rows = reader.select(query, after=name[:length], limit=NEAR_ROWS)
-            found.update((row.key, None) for row in rows)
-        if len(found) >= NAMES_COMPARED_MAX:
+            candidates.update((row.key, None) for row in rows)
+        if len(candidates) >= NAMES_COMPARED_MAX:
             break
-    return list(found)
+    return list(candidates)

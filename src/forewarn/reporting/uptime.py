@@ -26,8 +26,8 @@ delay other requests; the records of one VM are never split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """VMs and period of a request; an empty name selects everything."""
+class SpanSelection:
+    """The VMs and the period that a request asks for; an empty name selects all VMs."""
 
     period: Period
     vm: str = ""
@@ -60,42 +60,41 @@ class Asked:
         return kinds.ALL_SPANS, ""
 
 
-def page(reader: Reader, asked: Asked, *, after: str, limit: int) -> Json:
+def page(reader: Reader, selection: SpanSelection, *, after: str, limit: int) -> Json:
     """Return up to `limit` VMs after the key `after`, and where the next page begins.
 
     Raises NotFoundError for a name that is neither in the fleet nor in its history.
     """
-    found: list[VmAvailability] = []
+    rows_of_page: list[VmAvailability] = []
     following = last = ""
     rows = 0
-    for vm, spans in _by_vm(reader, asked, after):
-        if len(found) >= limit or rows >= PAGE_ROWS_MAX:
+    for vm, spans in _by_vm(reader, selection, after):
+        if len(rows_of_page) >= limit or rows >= PAGE_ROWS_MAX:
             following = last
             break
         rows += len(spans)
         last = spans[-1].key
-        matching = [span for span in spans if asked.matches(span)]
-        if not matching or not asked.selects(vm):
+        matching = [span for span in spans if selection.matches(span)]
+        if not matching or not selection.selects(vm):
             continue
-        told = availability.of_vm(vm, matching, asked.period)
-        if asked.vm or told.was_there:
-            found.append(told)
-    if not found and not after and not following:
-        _check_names(reader, asked)
+        row = availability.of_vm(vm, matching, selection.period)
+        if selection.vm or row.was_there:
+            rows_of_page.append(row)
+    if not rows_of_page and not after and not following:
+        _check_names(reader, selection)
     total = Availability()
-    for told in found:
-        total = total.plus(told.total)
+    for row in rows_of_page:
+        total = total.plus(row.total)
     return {
-        "since": format_instant(asked.period.since),
-        "until": format_instant(asked.period.until),
+        "since": format_instant(selection.period.since),
+        "until": format_instant(selection.period.until),
         "vms": [
-            {"vm": told.vm, "scope": told.scope, "tenant": told.tenant}
-            | report(told.total)
-            for told in found
+            {"vm": row.vm, "scope": row.scope, "tenant": row.tenant} | report(row.total)
+            for row in rows_of_page
         ],
         "total": {"vms": total.vms} | report(total),
         "several_domains_down_seconds": (
-            None if after else _several_domains(reader, asked)
+            None if after else _several_domains(reader, selection)
         ),
         "next": following or None,
     }
@@ -128,9 +127,9 @@ def seconds(duration: Micros) -> float:
 
 
 def _by_vm(
-    reader: Reader, asked: Asked, after: str
+    reader: Reader, selection: SpanSelection, after: str
 ) -> Iterator[tuple[str, list[Span]]]:
-    query, value = asked.narrowest
+    query, value = selection.narrowest
 
     def spans() -> Iterator[Span]:
         behind = after
@@ -145,25 +144,25 @@ def _by_vm(
         yield vm, list(group)
 
 
-def _several_domains(reader: Reader, asked: Asked) -> float | None:
+def _several_domains(reader: Reader, selection: SpanSelection) -> float | None:
     """Return how long several fault domains of the scope were down at once.
 
     None without a scope, because domains of different scopes are independent, and for a
     part of a scope.
     """
-    if not asked.scope or asked.vm or asked.is_placed is not None:
+    if not selection.scope or selection.vm or selection.is_placed is not None:
         return None
-    spans = every(reader, kinds.SPANS_OF_SCOPE, asked.scope)
-    mine = (span for span in spans if asked.matches(span))
-    return seconds(availability.several_domains_down(mine, asked.period))
+    spans = every(reader, kinds.SPANS_OF_SCOPE, selection.scope)
+    matching = (span for span in spans if selection.matches(span))
+    return seconds(availability.several_domains_down(matching, selection.period))
 
 
-def _check_names(reader: Reader, asked: Asked) -> None:
+def _check_names(reader: Reader, selection: SpanSelection) -> None:
     """Raise NotFoundError for a name that does not exist and never existed."""
     for kind, query, name in (
-        (Vm, kinds.SPANS_OF_VM, asked.vm),
-        (Scope, kinds.SPANS_OF_SCOPE, asked.scope),
-        (Tenant, kinds.SPANS_OF_TENANT, asked.tenant),
+        (Vm, kinds.SPANS_OF_VM, selection.vm),
+        (Scope, kinds.SPANS_OF_SCOPE, selection.scope),
+        (Tenant, kinds.SPANS_OF_TENANT, selection.tenant),
     ):
         if name and not reader.select(query, name, limit=1):
             need(reader, kind, name)

@@ -7,6 +7,7 @@ from forewarn.protocol.visits import STUCK_VISITS, Visit
 from forewarn.reporting import visited
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store.port import Reader
+from forewarn.wording import visits
 
 LATE_SHARE = 4
 """Divisor of the maximum time of a step: it is late in its last quarter. Most steps take
@@ -49,6 +50,9 @@ def problem_of(reader: Reader, visit: Visit, *, now: Micros) -> Problem | None:
         kind=kind,
         name=visit.visit_id,
         text=f"the visit of host {visit.host} {is_state}: {standing}",
+        short=f"host {visit.host}: {visits.failure(visit)}; it stays cordoned"
+        if is_stuck
+        else "",
         since=visit.since or visit.created,
         operation=visit.operation,
         request=visit.request,

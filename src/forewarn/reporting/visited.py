@@ -19,7 +19,7 @@ from forewarn.wording import visits
 def standing(reader: Reader, visit: Visit, *, now: Micros) -> str:
     """Return the state of a visit, and how an operator ends it if it stands still."""
     campaign = campaign_gate.name_of_open(reader, visit)
-    told = visits.standing(visit, now=now, campaign=campaign)
+    sentence = visits.standing(visit, now=now, campaign=campaign)
     operation = reader.get(Operation, visit.operation)
     if operation is not None and (vms := vms_not_running(reader, visit)):
         is_paused = operation.action is Action.FREEZE
@@ -28,11 +28,11 @@ def standing(reader: Reader, visit: Visit, *, now: Micros) -> str:
             if operation.holds_vms
             else visits.down_vms(visit.host, vms)
         )
-        told = f"{told}; {stopped}"
+        sentence = f"{sentence}; {stopped}"
     is_reboot = operation is not None and operation.action is Action.REBOOT
     if is_reboot and visit.step(StepKind.WORK) is None:
-        return f"{told}; {visits.NO_HOST_REBOOT}"
-    return told
+        return f"{sentence}; {visits.NO_HOST_REBOOT}"
+    return sentence
 
 
 def vms_not_running(reader: Reader, visit: Visit) -> tuple[str, ...]:
@@ -42,8 +42,8 @@ def vms_not_running(reader: Reader, visit: Visit) -> tuple[str, ...]:
         return ()
     if operation.holds_vms:
         return operation.vms
-    found = (reader.get(Vm, name) for name in operation.vms)
-    return tuple(vm.name for vm in found if vm is not None and vm.state is VmState.DOWN)
+    vms = (reader.get(Vm, name) for name in operation.vms)
+    return tuple(vm.name for vm in vms if vm is not None and vm.state is VmState.DOWN)
 
 
 def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> str:

@@ -14,11 +14,14 @@ Json: TypeAlias = dict[str, Any]
 
 def wide_blackouts_report(reader: Reader, *, now: Micros) -> Json:
     """Return all blackouts of the service: there are few."""
-    found = wide_blackouts.all_of(reader)
-    return {"blackouts": [_report(each, now=now) for each in found]}
+    blackouts = wide_blackouts.all_of(reader)
+    return {
+        "blackouts": [wide_blackout_report(blackout, now=now) for blackout in blackouts]
+    }
 
 
-def _report(blackout: WideBlackout, *, now: Micros) -> Json:
+def wide_blackout_report(blackout: WideBlackout, *, now: Micros) -> Json:
+    """Return a blackout of the service, with its current or next time."""
     return {
         **blackout_report(blackout.time, now=now),
         "in_force": clash([blackout.time], now, now) is not None,

@@ -21,14 +21,14 @@ from forewarn.admin.leader import Leader, Leading
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.watch import Watchers as Streams
-from forewarn.clock import Clock, SystemClock
+from forewarn.clock import Clock
 from forewarn.cluster.view import View
 from forewarn.console.pages import console_pages
 from forewarn.instants import SECOND
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, metric_definitions
 from forewarn.service.admin_connections import BoundedHttp
-from forewarn.service.admin_door import Door, door_limits
+from forewarn.service.admin_door import Door, door_limits, door_of
 from forewarn.service.api import Answers, Api, resident_bytes
 from forewarn.service.api_channel import Setup
 from forewarn.service.listening import AdminListener, local_operators_of, open_at
@@ -64,9 +64,9 @@ class AdminServer:
         Without `bounds`, connections leave most open files to the rest of the process.
         With `tls`, the server uses HTTPS.
         """
-        if bounds is None:
-            bounds = door_limits(share=limits.ADMIN_FILES_SHARE, is_tls=tls is not None)
-        self.door = Door(bounds, monotonic=SystemClock().monotonic)
+        share = 1 if bounds else limits.ADMIN_FILES_SHARE
+        bounds = bounds or door_limits(share=share, is_tls=tls is not None)
+        self.door = door_of(bounds, share=share)
         self._server = _Quiet(
             uvicorn.Config(
                 app,
@@ -217,21 +217,21 @@ def readings_of(
 ) -> Iterable[Reading]:
     """Return the API's readings, in either process."""
     now = relays.now()
-    connected = [each for each in relays.states().values() if each.streams]
+    connected = [state for state in relays.states().values() if state.streams]
     return [
         Reading(metric_definitions.ADMIN_RESPONSES, dict(answered)),
         Reading(metric_definitions.WATCHERS, streams.count),
-        Reading(metric_definitions.ADMIN_CONNECTIONS, door.open),
+        Reading(metric_definitions.ADMIN_CONNECTIONS, door.open + door.relays),
         Reading(metric_definitions.ADMIN_CONNECTIONS_REFUSED, dict(door.refused)),
         Reading(metric_definitions.ADMIN_MEMORY, resident_bytes()),
         Reading(metric_definitions.RELAYS_CONNECTED, len(connected)),
         Reading(
             metric_definitions.RELAY_BEHIND,
-            max((each.behind_seconds for each in connected), default=0),
+            max((state.behind_seconds for state in connected), default=0),
         ),
         Reading(
             metric_definitions.RELAY_LAST_SEEN,
-            max((now - each.heard_at for each in connected), default=0) / SECOND,
+            max((now - state.heard_at for state in connected), default=0) / SECOND,
         ),
         Reading(metric_definitions.RELAY_TOKENS_REFUSED, relays.refused),
     ]

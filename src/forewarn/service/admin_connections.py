@@ -22,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from forewarn.admin.access import UNIX_PEER, UnixPeer
-from forewarn.admin.head import PATIENCE
+from forewarn.admin.head import OF_RELAY, PATIENCE
 from forewarn.admin.throttle import source_of
 from forewarn.metadata import limits as metadata_limits
 from forewarn.service import admin_refusals as refusals
@@ -79,6 +79,8 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.is_ending = False
         self._is_admitted = False
+        self._relay = ""
+        """The host whose relay's place the connection has; empty: it has none."""
         self._source = ""
         self._timer: asyncio.TimerHandle | None = None
         self._timed = ""
@@ -246,7 +248,19 @@ class BoundedHttp(HttpToolsProtocol):
         """Remove the connection from the count, once."""
         if self._is_admitted:
             self._is_admitted = False
-            self.door.dismiss(self._source)
+            if self._relay:
+                self.door.dismiss_relay(self._relay)
+            else:
+                self.door.dismiss(self._source)
+
+    def _be_of_relay(self, host: str) -> None:
+        """Take a place of the relay of `host`, once, if one is free."""
+        if (
+            self._is_admitted
+            and not self._relay
+            and self.door.move_to_relay(self._source, host)
+        ):
+            self._relay = host
 
     def data_received(self, data: bytes) -> None:
         """Handle data, unless the last response has been sent."""
@@ -298,6 +312,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = self._head_counted = self._headers_count = 0
         cast("dict[str, Any]", self.scope)[PATIENCE] = self._be_patient
+        cast("dict[str, Any]", self.scope)[OF_RELAY] = self._be_of_relay
 
     def on_url(self, url: bytes) -> None:
         """Handle a part of the target."""
@@ -349,7 +364,7 @@ class BoundedHttp(HttpToolsProtocol):
             authority = _AUTHORITY_END.split(rest, maxsplit=1)[0]
             path = rest[len(authority) :]
             self.url = path if path.startswith(b"/") else b"/" + path
-            others = [each for each in self.headers if each[0] != b"host"]
+            others = [header for header in self.headers if header[0] != b"host"]
             # The list is a part of the scope already.
             self.headers[:] = [(b"host", authority), *others]
 

@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 
+from forewarn.clock import SystemClock
 from forewarn.fleet.validators import is_loopback
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, open_files
@@ -21,10 +22,22 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where one li
 class Door:
     """Counts the connections of one operator API and enforces their limits."""
 
-    def __init__(self, bounds: Limits, *, monotonic: Callable[[], float]) -> None:
-        """Enforce `bounds`; `monotonic` is the clock for the log's rate limit."""
+    def __init__(
+        self,
+        bounds: Limits,
+        *,
+        monotonic: Callable[[], float],
+        relay_connections: int = 0,
+    ) -> None:
+        """Enforce `bounds`; `monotonic` is the clock for the log's rate limit.
+
+        Relays have places for `relay_connections` beside those of `bounds`.
+        """
         self.bounds = bounds
         self.open = 0
+        """Open connections, without those that have the place of a relay."""
+        self._relay_connections = relay_connections
+        self._by_relay: Counter[str] = Counter()
         self.came = asyncio.Event()
         """Set by each new connection, admitted or not; the reader clears it."""
         self.handshakes = 0
@@ -53,6 +66,32 @@ class Door:
         self._by_source[source] -= 1
         if not self._by_source[source]:
             del self._by_source[source]
+
+    @property
+    def relays(self) -> int:
+        """Return the number of open connections that have the place of a relay."""
+        return self._by_relay.total()
+
+    def move_to_relay(self, source: str, host: str) -> bool:
+        """Give an admitted connection a place of the relay of `host`; return whether one
+        was free.
+
+        It then no longer counts for its source: many relays can have one address.
+        """
+        if (
+            self.relays >= self._relay_connections
+            or self._by_relay[host] >= limits.RELAY_CONNECTIONS_OF_HOST_MAX
+        ):
+            return False
+        self.dismiss(source)
+        self._by_relay[host] += 1
+        return True
+
+    def dismiss_relay(self, host: str) -> None:
+        """Remove a connection that had the place of a relay."""
+        self._by_relay[host] -= 1
+        if not self._by_relay[host]:
+            del self._by_relay[host]
 
     def is_busy(self, source: str) -> bool:
         """Return whether too many handshakes are running; if so, count a rejection."""
@@ -103,11 +142,22 @@ class Door:
 def door_limits(*, share: int = 1, is_tls: bool = False) -> Limits:
     """Return the connection limits of an API that can use one `share`-th of the files.
 
-    With TLS, a connection takes far more memory, so the limit is lower.
+    With TLS, a connection takes far more memory, so the limit is lower. Relays have places
+    of their own (`door_of`).
     """
     files = open_files.free_for_connections() // share
     most = limits.ADMIN_TLS_CONNECTIONS_MAX if is_tls else limits.ADMIN_CONNECTIONS_MAX
     return Limits(connections=min(most, files))
+
+
+def door_of(bounds: Limits, *, share: int = 1) -> Door:
+    """Return a door with these limits, and the places of relays that the files allow."""
+    rest = open_files.free_for_connections() // share - bounds.connections
+    return Door(
+        bounds,
+        monotonic=SystemClock().monotonic,
+        relay_connections=max(0, min(limits.RELAY_CONNECTIONS_MAX, rest)),
+    )
 
 
 class OwnListener:

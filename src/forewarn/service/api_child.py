@@ -45,6 +45,7 @@ from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.logs import logging_to
+from forewarn.protocol.errors import RefusedError
 from forewarn.service import components, limits
 from forewarn.service.admin import AdminServer, readings_of
 from forewarn.service.admin_door import OwnListener, door_limits
@@ -326,14 +327,21 @@ class ApiGateway(ReadingGateway):
         check: Check | None = None,  # noqa: ARG002 - the service makes its own
     ) -> Result:
         """Start a campaign in the service, which plans it again."""
-        return await self.service.ask(
-            "start-campaign",
-            file={"name": text.name, "text": text.text},
-            digest=digest,
-            caller=caller_message(self.caller),
-            reason=who.reason,
-            once=None if once is None else asdict(once),
-        )
+        try:
+            return await self.service.ask(
+                "start-campaign",
+                file={"name": text.name, "text": text.text},
+                digest=digest,
+                caller=caller_message(self.caller),
+                reason=who.reason,
+                dry_run=who.is_dry_run,
+                once=None if once is None else asdict(once),
+            )
+        except RefusedError:
+            # This process has made the plan, so only it knows what has changed since.
+            if self.campaigns.has_seen(digest):
+                await self.campaigns.prepare(text, digest=digest, now=self.now())
+            raise
 
     async def health(self) -> Health:
         """Return the service's health; without a response, it is not alive."""
@@ -447,26 +455,34 @@ async def _main(listener: socket.socket, end: socket.socket) -> None:
         # The service ended before it was ready, and has said why.
         return
     setup = cast("Setup", stated(head))
+    _confine_memory(is_tls=bool(setup.settings.admin.tls_certificate))
     log = setup.settings.log
     with logging_to(sys.stderr, form=log.format, level=log.level, process=PROCESS):
         await _serve(setup, channel, listener)
 
 
 def _confine() -> None:
-    """Limit the resources of this process."""
+    """Limit the resources of this process, without its memory."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = limits.ADMIN_CONNECTIONS_MAX + limits.FILES_RESERVED
+    files = limits.ADMIN_CONNECTIONS_MAX + limits.RELAY_CONNECTIONS_MAX
+    files += limits.FILES_RESERVED
     if hard != resource.RLIM_INFINITY:
         files = min(files, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    memory = limits.API_MEMORY_BYTES_MAX
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # These settings of the process are optional: a system may reject them.
     with contextlib.suppress(OSError):
         os.nice(limits.API_NICENESS)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(limits.API_OOM_SCORE), "ascii")
+
+
+def _confine_memory(*, is_tls: bool) -> None:
+    """Limit the private memory of this process."""
+    memory = limits.API_MEMORY_BYTES_MAX
+    if is_tls:
+        memory += limits.RELAY_CONNECTIONS_MAX * limits.ADMIN_TLS_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
 def main() -> None:

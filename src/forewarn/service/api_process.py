@@ -366,7 +366,11 @@ class ApiProcess(Api):
         return await AuthorizedGateway(gateway, caller).start_campaign(
             CampaignText(name=_text(members, "name"), text=members["text"]),
             digest=_text(message, "digest"),
-            who=Who(actor=caller.actor, reason=_text(message, "reason")),
+            who=Who(
+                actor=caller.actor,
+                reason=_text(message, "reason"),
+                is_dry_run=message.get("dry_run") is True,
+            ),
             once=once_of_message(message.get("once")),
         )
 

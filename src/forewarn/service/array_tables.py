@@ -125,7 +125,7 @@ def incomplete(
 ) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that others demand.
 
-    `found` has valid tables only.
+    `entries` has valid tables only.
     """
     for number, entry in enumerate(entries, start=1):
         table, form = f"{array}.{number}", entry.get("format", "events")
@@ -158,7 +158,7 @@ def wrong(
 ) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that conflicts with another one.
 
-    `found` has the valid keys of each table.
+    `entries` has the valid keys of each table.
     """
     names: set[str] = set()
     for number, entry in enumerate(entries, start=1):

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import uvloop
 
-from forewarn.admin.limits import FLEET_BYTES_MAX
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
 from forewarn.logs import logging_to
@@ -130,7 +129,9 @@ def read_fleet_text(file: Path) -> FleetText:
     """Return the text of a fleet file; raises FleetFileError if it cannot be read."""
     try:
         # Decode the whole file, so that an error has the right line number.
-        text = read_file(file, bytes_max=FLEET_BYTES_MAX).decode("utf-8-sig")
+        text = read_file(file, bytes_max=limits.FLEET_FILE_BYTES_MAX).decode(
+            "utf-8-sig"
+        )
     except (OSError, UnicodeDecodeError) as error:
         raise FleetFileError([unreadable(error, file=str(file))]) from error
     return FleetText(name=str(file), text=text)

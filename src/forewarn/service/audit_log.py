@@ -7,11 +7,11 @@ events (one per scope) and their approvals, and the effects of VMs and fleet fil
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from forewarn.protocol.operations import Operation
-from forewarn.service.observed import Change, Listener
+from forewarn.service.observed import Changes, Listener
 from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.wording.operators import detail_of
 
@@ -73,35 +73,43 @@ _BAD = frozenset(
 class AuditLog(Listener):
     """Logs the audit entries of commits (observed.Listener)."""
 
-    def committed(self, changes: Sequence[Change]) -> None:
+    def committed(self, changes: Changes) -> None:
         """Log the changes of a transaction."""
         if not logger.isEnabledFor(logging.WARNING):
             return
         only = _only_operation(changes)
-        for change in changes:
-            after = change.after
-            if isinstance(after, AuditEntry) and change.before is None:
-                _tell_entry(after, only)
-            elif isinstance(after, Operation) and isinstance(change.before, Operation):
-                _tell_call(change.before, after)
+        for before, after in changes:
+            if isinstance(after, AuditEntry):
+                if before is None and _is_told(after):
+                    _tell_entry(after, only)
+            elif (
+                isinstance(after, Operation)
+                and isinstance(before, Operation)
+                and after.generation > before.generation
+            ):
+                _tell_call(after)
 
 
-def _only_operation(changes: Sequence[Change]) -> str:
+def _only_operation(changes: Changes) -> str:
     """Return the only operation that a transaction changed, or an empty text."""
     operations = {
-        change.after.operation_id
-        for change in changes
-        if isinstance(change.after, Operation)
+        after.operation_id
+        for _before, after in changes.of(Operation)
+        if after is not None
     }
     return operations.pop() if len(operations) == 1 else ""
 
 
+def _is_told(entry: AuditEntry) -> bool:
+    """Return whether an entry is logged, unless it is one without an operation.
+
+    Most entries are about events.
+    """
+    return entry.kind not in _DETAILS or logger.isEnabledFor(logging.DEBUG)
+
+
 def _tell_entry(entry: AuditEntry, only: str) -> None:
-    if entry.kind in _OF_EVENTS and not logger.isEnabledFor(logging.DEBUG):
-        # These are by far the most frequent kinds, so return before collecting their
-        # fields.
-        return
-    fields: Fields = dict(_fields(entry.subjects))
+    fields = _fields(entry.subjects)
     if only:
         fields.setdefault("operation", only)
     level = logging.DEBUG
@@ -113,25 +121,27 @@ def _tell_entry(entry: AuditEntry, only: str) -> None:
         return
     actor = entry.actor
     fields["actor"] = actor.text
-    more = {"token": actor.token, "peer": actor.peer, "reason": entry.why}
-    fields.update((name, value) for name, value in more.items() if value)
+    more = ("token", actor.token), ("peer", actor.peer), ("reason", entry.why)
+    for name, value in more:
+        if value:
+            fields[name] = value
     detail = detail_of(entry)
     text = f"{entry.what}: {detail}" if detail else entry.what
     _log(level, text, fields)
 
 
-_PLANNED = frozenset({AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED})
-"""Kinds that the next entry of the operation repeats."""
+_DETAILS = _OF_EVENTS | {AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED}
+"""Kinds about events, and those that the next entry of the operation repeats."""
 
 
 def _is_of_operation(kind: AuditKind, fields: Fields) -> bool:
     is_named = "operation" in fields or "request" in fields
-    return is_named and kind not in {*_OF_EVENTS, *_PLANNED}
+    return is_named and kind not in _DETAILS
 
 
-def _tell_call(before: Operation, after: Operation) -> None:
+def _tell_call(after: Operation) -> None:
     """Log a driver call that is durable and is about to be made."""
-    if after.generation > before.generation and logger.isEnabledFor(logging.INFO):
+    if logger.isEnabledFor(logging.INFO):
         names = [move.vm for move in after.moves if not move.done]
         _log(
             logging.INFO,
@@ -156,11 +166,13 @@ def _log(level: int, text: str, fields: Mapping[str, object]) -> None:
     logger.handle(record)
 
 
-def _fields(subjects: Sequence[str]) -> Iterator[tuple[str, str | list[str]]]:
-    fields: dict[str, list[str]] = {}
+def _fields(subjects: Sequence[str]) -> Fields:
+    named: dict[str, list[str]] = {}
     for subject in subjects:
         noun, _, name = subject.partition(":")
         if name:
-            fields.setdefault(noun, []).append(name)
-    for noun, names in fields.items():
-        yield (noun, names[:NAMES_MAX]) if noun in _MANY else (noun, names[0])
+            named.setdefault(noun, []).append(name)
+    return {
+        noun: names[:NAMES_MAX] if noun in _MANY else names[0]
+        for noun, names in named.items()
+    }

@@ -23,8 +23,9 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.visits import Visit
 from forewarn.service import metric_definitions
+from forewarn.service.observed import Changes
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Record, every
+from forewarn.store.port import Reader, every
 
 
 class OpenCampaigns:
@@ -43,32 +44,29 @@ class OpenCampaigns:
         for request in every(reader, kinds.ROLLOUTS_IMPLYING_OPEN):
             self._open[request.key] = implied_campaigns.record_of(reader, request)
 
-    def take(self, before: Record | None, after: Record | None) -> None:
-        """Take one write of a transaction."""
-        match after or before:
-            case CampaignRecord() as campaign:
-                self.changed(campaign.campaign_id, after)
-            case Request() as request:
-                self._rollout_changed(request, is_stored=after is not None)
-            case Operation() as operation if operation.request in self._open:
+    def take(self, changes: Changes) -> None:
+        """Take the writes of a transaction; a stored campaign has the last word."""
+        for _before, request in changes.of(Request):
+            if request is not None:
+                self._rollout_changed(request)
+        for before, operation in changes.of(Operation):
+            if before and operation and operation.request in self._open:
                 self._operation_changed(before, operation)
-            case Visit() as visit if visit.request in self._open:
+        for before, visit in changes.of(Visit):
+            if before and visit and visit.request in self._open:
                 self._visit_changed(before, visit)
-            case _:
-                pass
+        for before, campaign in changes.of(CampaignRecord):
+            self.changed(before, campaign)
 
-    def _rollout_changed(self, request: Request, *, is_stored: bool) -> None:
+    def _rollout_changed(self, request: Request) -> None:
         """Take a changed request; an open one can imply a campaign."""
-        is_open = is_stored and request.state is RequestState.OPEN
-        if is_open and request.implies_campaign:
+        if request.state is RequestState.OPEN and request.implies_campaign:
             self._open.setdefault(request.key, implied_campaigns.terms_of(request))
         else:
             self._open.pop(request.key, None)
 
-    def _operation_changed(self, before: Record | None, operation: Operation) -> None:
+    def _operation_changed(self, before: Operation, operation: Operation) -> None:
         """Take a changed operation of an implied campaign, whose host may have ended."""
-        if not isinstance(before, Operation):
-            return
         if operation.ended_at and not before.ended_at:
             # A visited host ends with its visit.
             if not operation.visit and not isinstance(operation.note, PLANNED_AGAIN):
@@ -76,9 +74,9 @@ class OpenCampaigns:
         elif before.state is OperationState.PLANNED is not operation.state:
             self._moved(operation.request)
 
-    def _visit_changed(self, before: Record | None, visit: Visit) -> None:
+    def _visit_changed(self, before: Visit, visit: Visit) -> None:
         """Take a changed visit of an implied campaign: its end is that of its host."""
-        if isinstance(before, Visit) and visit.ended_at and not before.ended_at:
+        if visit.ended_at and not before.ended_at:
             self._moved(visit.request, done=not visit.skipped)
 
     def _host_ended(self, operation: Operation) -> None:
@@ -100,12 +98,14 @@ class OpenCampaigns:
             moved_at=self._clock.now(),
         )
 
-    def changed(self, campaign_id: str, after: Record | None) -> None:
-        """Take a changed campaign; None: it was deleted."""
-        if isinstance(after, CampaignRecord) and not after.has_ended:
-            self._open[campaign_id] = after
-        else:
-            self._open.pop(campaign_id, None)
+    def changed(
+        self, before: CampaignRecord | None, after: CampaignRecord | None
+    ) -> None:
+        """Take a changed campaign; one without `after` was deleted."""
+        if after is not None and not after.has_ended:
+            self._open[after.campaign_id] = after
+        elif ended := after or before:
+            self._open.pop(ended.campaign_id, None)
 
     def readings(self) -> list[Reading]:
         """Return the metrics."""
@@ -114,18 +114,20 @@ class OpenCampaigns:
 
 def readings(campaigns: Collection[CampaignRecord], *, now: Micros) -> list[Reading]:
     """Return the metrics of the campaigns that have not ended."""
-    states = Counter(each.state.value for each in campaigns)
-    causes = Counter(each.halt.cause.value for each in campaigns if each.halt)
-    failed = sum(len(each.failed) for each in campaigns)
-    done = sum(each.done for each in campaigns)
-    skipped = sum(each.skipped for each in campaigns)
+    states = Counter(campaign.state.value for campaign in campaigns)
+    causes = Counter(
+        campaign.halt.cause.value for campaign in campaigns if campaign.halt
+    )
+    failed = sum(len(campaign.failed) for campaign in campaigns)
+    done = sum(campaign.done for campaign in campaigns)
+    skipped = sum(campaign.skipped for campaign in campaigns)
     hosts = {
         "done": done,
         "skipped": skipped,
         "failed": failed,
-        "left": sum(each.hosts for each in campaigns) - done - skipped - failed,
+        "left": sum(campaign.hosts for campaign in campaigns) - done - skipped - failed,
     }
-    oldest = min((each.moved_at for each in campaigns), default=now)
+    oldest = min((campaign.moved_at for campaign in campaigns), default=now)
     return [
         Reading(
             metric_definitions.CAMPAIGNS,

@@ -1,12 +1,13 @@
 """The process that plans one campaign with a snapshot of the store.
 
-It gets a request, and answers with the text of a report, with what the start of a
+It gets a request, and answers with a plan, with what the start of a
 campaign stores, or with an error. It changes nothing.
 """
 
 from forewarn.campaigns.plan_progress import ReportProgress
 from forewarn.campaigns.prepared import Prepared
 from forewarn.reporting.campaign_plans import (
+    Planned,
     PlanRequest,
     StartRequest,
     planned,
@@ -18,7 +19,7 @@ from forewarn.store.snapshot import Source, reading
 
 def _made(
     store: Source, request: PlanRequest | StartRequest, report: ReportProgress
-) -> str | Prepared:
+) -> Planned | Prepared:
     with reading(store) as reader:
         if isinstance(request, PlanRequest):
             return planned(reader, request, report=report)

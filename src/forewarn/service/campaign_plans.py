@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from forewarn.campaigns.plan_drift import SeenPlans
 from forewarn.campaigns.plan_progress import Part, Progress, ReportProgress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
@@ -108,8 +109,8 @@ class _Planning:
             raise _stopping()
         if answer is None:
             raise CampaignPlanningError(
-                f"the process that {self._task.name}s {self._name} has ended "
-                f"(status {self._process.status})",
+                f"the process that {self._task.name}s {self._name} "
+                f"{self._process.end_text}",
                 hint=self._task.hint,
             )
         return answer
@@ -181,6 +182,7 @@ class CampaignPlans:
         self.policy = policy
         self._plans, self._simulations = _Line(), _Line()
         self._progress: dict[str, Progress] = {}
+        self._seen = SeenPlans()
         self.ask_abilities: Callable[[], Awaitable[object]] = not_asked
         """Asks the driver again what can be done on hosts."""
 
@@ -194,7 +196,9 @@ class CampaignPlans:
 
         request = self._request(text, hosts_max=hosts_max, now=now)
         await self.ask_abilities()
-        return await self._made(text, request, campaign_plans.planned)
+        plan = await self._made(text, request, campaign_plans.planned)
+        self._seen.keep(plan.outline)
+        return plan.text
 
     async def prepare(
         self, text: CampaignText, *, digest: str, now: Micros
@@ -206,9 +210,15 @@ class CampaignPlans:
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
         request = campaign_plans.StartRequest(
-            plan=self._request(text, hosts_max=0, now=now), digest=digest
+            plan=self._request(text, hosts_max=0, now=now),
+            digest=digest,
+            seen=self._seen.of(digest),
         )
         return await self._made(text, request, campaign_plans.prepared)
+
+    def has_seen(self, digest: str) -> bool:
+        """Return whether the plan with a digest was made here, and is remembered."""
+        return self._seen.of(digest) is not None
 
     def _request(
         self, text: CampaignText, *, hosts_max: int, now: Micros

@@ -1,6 +1,5 @@
 """The tables [check.NAME] of forewarn.toml: their keys, and which belong together."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,10 +8,8 @@ from forewarn.checks.model import Kind
 from forewarn.fleet.validators import is_loopback
 from forewarn.instants import SECOND
 from forewarn.service.checks import limits
-from forewarn.service.options import Forms
+from forewarn.service.options import NAME, Forms
 from forewarn.settings.forms import Option
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
 _STATUS_MIN, _STATUS_MAX = 200, 599
 
@@ -93,6 +90,13 @@ CHECK: Mapping[str, Option] = {
         text="Time between two questions while the check is needed. A result that is older "
         "than two such periods and `timeout` is unknown. `timing.speed` does not divide it.",
     ),
+    "fails": Option(
+        form=Forms.COUNT,
+        least=1,
+        most=limits.FAILS_MAX,
+        text="How many times in a row the check must fail to halt campaigns. Before that, it "
+        "is unknown: nothing new begins.",
+    ),
     "timeout": Option(
         form=Forms.DURATION,
         least=SECOND,
@@ -103,7 +107,7 @@ CHECK: Mapping[str, Option] = {
 }
 """The keys of a check, in the order of the file."""
 
-_OF_ALL = frozenset({"kind", "every", "timeout"})
+_OF_ALL = frozenset({"kind", "every", "fails", "timeout"})
 _OF_SERVERS = frozenset({"url", "authorization_file", "headers", "ca_file", "insecure"})
 _KEYS: Mapping[str, frozenset[str]] = {
     Kind.PROMQL.value: _OF_ALL | _OF_SERVERS | {"query", "below", "above"},
@@ -118,11 +122,11 @@ _NEEDED = {Kind.PROMQL.value: ("url", "query"), Kind.HTTP.value: ("url",)}
 def wrong_checks(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that conflicts with another one.
 
-    `found` has the valid keys of each table.
+    `tables` has the valid keys of each table.
     """
     for name, table in tables.items():
         where = f"check.{name}"
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             yield (
                 where,
                 (

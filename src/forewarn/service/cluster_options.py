@@ -23,8 +23,9 @@ CLUSTER_OPTIONS: Mapping[str, Option] = {
         form=Forms.DURATION,
         least=LEASE_MIN,
         most=LEASE_MAX,
-        text="Time without a renewal after which another replica takes over. All replicas "
-        "need the same value. `timing.speed` does not divide it.",
+        text="Time without a renewal after which another replica takes over. Give "
+        "all replicas the same value; while they differ, each counts the leader's or its "
+        "own, whichever is longer. `timing.speed` does not divide it.",
     ),
     "cluster.url": Option(
         form=Forms.LINE,

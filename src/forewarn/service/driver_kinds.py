@@ -34,7 +34,7 @@ from forewarn.service.settings_model import (
     step_rules,
     step_time,
 )
-from forewarn.store.open import beside
+from forewarn.store.open import companion_file, memory_file
 
 ALL_ACTIONS = frozenset(Action) - {Action.NONE}
 """The actions of a driver that supports every one."""
@@ -104,7 +104,7 @@ def _open_simulated(settings: Settings) -> Driver:
 
 def _marks_of(settings: Settings) -> Journal | None:
     """Return where the simulated VMs keep their marks; None: they keep none."""
-    file = beside(settings.store.url, "domains")
+    file = companion_file(settings.store.url, "domains")
     if settings.simulated.marks:
         return MemoryJournal() if file is None else FileJournal(file)
     if file is not None:
@@ -115,7 +115,7 @@ def _marks_of(settings: Settings) -> Journal | None:
 
 def _journal_of(settings: Settings) -> Path | None:
     """Return the file of the simulated driver's memory, next to the store."""
-    return beside(settings.store.url, "simulated")
+    return companion_file(settings.store.url, "simulated")
 
 
 # The driver that runs programs
@@ -239,7 +239,7 @@ def _records_of(settings: Settings) -> Path:
 
 def _memory_beside_store(settings: Settings, kind: str) -> Path:
     """Return the directory of the memory of a kind of driver, next to the store."""
-    return beside(settings.store.url, kind) or Path(f"forewarn.{kind}")
+    return memory_file(settings.store.url, kind)
 
 
 # The driver for QEMU

@@ -203,8 +203,8 @@ DRIVER_OPTIONS: Mapping[str, Option] = {
     ),
     "driver.command.abilities": Option(
         form=Forms.PROGRAM,
-        text="Tells which actions can be carried out on hosts and VMs, as lines of JSON. "
-        "Empty: that is unknown, and nothing is refused for it.",
+        text="Reports the actions that can be carried out on hosts and VMs, as lines of JSON. "
+        "Empty: that is unknown, and no request is refused because of it.",
     ),
     "driver.command.abortable": Option(
         form=Forms.ACTIONS,

@@ -203,8 +203,7 @@ class _Run:
             raise InventoryRunError("the service is stopping")
         if answer is None:
             raise InventoryRunError(
-                "the process that reads the inventory has ended "
-                f"(status {self._reading.status})",
+                f"the process that reads the inventory {self._reading.end_text}",
                 hint="Check the free memory: the process takes about 10 KiB per VM.",
             )
         assert isinstance(answer, FoundFleet), answer

@@ -84,6 +84,10 @@ CHANGES_KEPT = 256
 LISTENERS_RETRY_SECONDS = 30.0
 """Time between attempts to open a VM's listener whose port was in use."""
 
+FLEET_FILE_BYTES_MAX = 512 << 20
+"""Maximum bytes of the fleet file that a service reads when it starts: a million VMs on
+100,000 hosts take 128 MiB, and the longest names four times as much."""
+
 READ_HERE_CHARACTERS_MAX = 100_000
 """Maximum size of a fleet file that the service reads in its own process: about 800 VMs,
 which take 20 ms next to the VMs' requests. Starting a process takes 250 ms."""
@@ -91,9 +95,9 @@ which take 20 ms next to the VMs' requests. Starting a process takes 250 ms."""
 PLANNED_HERE_VMS_MAX = 1_000
 """Maximum VMs in the store for comparing a fleet file in the service's own process."""
 
-PLANNING_SECONDS_MAX = 120.0
-"""Maximum time for a process to read or compare a fleet file: ten times the time of the
-largest file on a busy machine."""
+PLANNING_SECONDS_MAX = 600.0
+"""Maximum time for a process to read or compare a fleet file: a million VMs take 40 s of
+processor time, and several minutes on a busy machine with a lower priority."""
 
 SIMULATION_SECONDS_MAX = 600.0
 """Maximum time for a process to simulate a campaign: 1,000 hosts with 15,000 VMs take
@@ -122,13 +126,27 @@ HELD_WAIT_SECONDS = 3.0
 longer than Prometheus waits for a scrape (10 s) if the database does not answer."""
 
 ADMIN_CONNECTIONS_MAX = 4_096
-"""Maximum concurrent connections to the operator API: each stream and each running
-request is one. Tenants can have 500 streams and operators 100."""
+"""Maximum concurrent connections to the operator API, without those of relays: each stream
+and each running request is one. Tenants can have 500 streams and operators 100."""
 
 ADMIN_TLS_CONNECTIONS_MAX = 1_024
-"""Maximum concurrent connections to the operator API with TLS: each takes up to 0.3 MB,
-256 KiB of it for the event loop's buffer, so all together take 40 % of
-`API_MEMORY_BYTES_MAX`. This is still more than the maximum of 600 streams."""
+"""Maximum concurrent connections to the operator API with TLS, without those of relays:
+all together reserve 40 % of `API_MEMORY_BYTES_MAX`. This is still more than the maximum
+of 600 streams."""
+
+ADMIN_TLS_BYTES = 320 << 10
+"""Memory that a TLS connection reserves, 256 KiB of it for the event loop's buffer. It
+uses an eighth of that."""
+
+RELAY_CONNECTIONS_MAX = 4_000
+"""Maximum concurrent connections of relays, beside the others, so that neither takes the
+places of the other: a stream and a request for each of 2,000 relays
+(`admin.limits.ALL_RELAY_STREAMS_MAX`). With TLS they use 160 MiB."""
+
+RELAY_CONNECTIONS_OF_HOST_MAX = 8
+"""Maximum of these for the relay of one host, so that a stolen token takes no places of
+other hosts: a relay has three, and some whose end the service has not noticed yet.
+Further ones count as connections of operators and tenants."""
 
 ADMIN_HANDSHAKES_MAX = 256
 """Maximum concurrent TLS handshakes: each takes milliseconds, unless the client stalls.
@@ -159,7 +177,8 @@ FILES_MAX = 1 << 20
 
 API_MEMORY_BYTES_MAX = 768 << 20
 """Maximum private memory of the operator API's process: 80 MiB when idle, plus several
-copies of a 64 MiB fleet file (bytes, text and message). Beyond it, a request fails."""
+copies of a 64 MiB fleet file (bytes, text and message). Beyond it, a request fails. With
+TLS, the process may also reserve what `RELAY_CONNECTIONS_MAX` connections do."""
 
 API_NICENESS = 5
 """Niceness of the operator API: if it competes with the service for one processor, it
@@ -249,9 +268,10 @@ ENABLE_PASSED_ON_SECONDS = 2.0
 """Maximum wait for the leader's answer to a first request. It enables the scope at once, but
 can hold its answer for `metadata.first_answer_delay`."""
 
-SERVED_HERE_SECONDS = 2.0
-"""Maximum wait until a replica serves the result of a request that it has passed on,
-usually milliseconds. A durable approval is answered then in any case."""
+SERVED_SECONDS = 2.0
+"""Maximum wait until the result of a request is served: by a replica that has passed it on,
+and after an approval at the leader, by the others. It is usually milliseconds. A durable
+approval is answered then in any case."""
 
 REPLICA_LOOK_SECONDS = 0.25
 """Time between two looks of a replica at the others, and at the time until which it may
@@ -266,8 +286,8 @@ CONDITION_SECONDS = 5.0
 Prometheus: it scrapes no more often."""
 
 SEEN_SHARE = 8
-"""A replica that follows tells the leader which views are in use, once in this part of
-`metadata.disable_after`."""
+"""Fraction of `metadata.disable_after`, as a divisor, after which a follower reports to the
+leader again which views are in use."""
 
 SEEN_TOLD_TOGETHER_MAX = 4
 """Maximum requests at once with which it does so: they are in no hurry."""

@@ -32,6 +32,14 @@ ADMIN_BACKLOG = 4096
 relays connect while the API's process still starts. With fewer, the kernel drops
 connections, and relays notice only after seconds."""
 
+RELEASE_SECONDS = 2.0
+"""Maximum time to wait for an address that is in use: the process of the operator API of
+a killed service holds it until the kernel has ended that process, some milliseconds
+later, or longer on a busy machine."""
+
+RELEASE_POLL_SECONDS = 0.02
+"""Pause between two attempts to listen: a start is delayed by no more than that."""
+
 
 class StartError(ForewarnError):
     """The service could not start, and nothing is left running."""
@@ -100,8 +108,23 @@ async def open_listener(host: str, port: int) -> socket.socket:
     return opened
 
 
-async def open_at(listen: str) -> socket.socket:
-    """Return a listening socket at the address of a setting; raises OSError."""
+async def open_at(listen: str, *, seconds: float = RELEASE_SECONDS) -> socket.socket:
+    """Return a listening socket at the address of a setting; raises OSError.
+
+    It waits at most so many `seconds` for an address that is in use.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while True:
+        try:
+            return await _open_now(listen)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or loop.time() >= deadline:
+                raise
+        await asyncio.sleep(RELEASE_POLL_SECONDS)
+
+
+async def _open_now(listen: str) -> socket.socket:
     if path := socket_path(listen):
         return open_socket(path)
     return await open_listener(*address_of(listen))

@@ -191,7 +191,7 @@ BRAKED_BY = ("operator", "losses")
 """Causes of the brake; losses count more than an operator."""
 BRAKE_ON = _gauge(
     "brake_on",
-    "1 if the brake is on, so that no routine work begins; else 0. `losses`: too many "
+    "1 if the brake is on, so that no planned work begins; else 0. `losses`: too many "
     "hosts or VMs were lost.",
     by=BRAKED_BY,
 )
@@ -200,7 +200,7 @@ BLACKOUT_PARTS = ("fleet", "part")
 stops."""
 BLACKOUTS_IN_FORCE = _gauge(
     "blackouts_in_force",
-    "Blackouts of the service that are now, so that no routine work begins: in the whole "
+    "Blackouts of the service that are now, so that no planned work begins: in the whole "
     "fleet, or in a part of it.",
     where=BLACKOUT_PARTS,
 )
@@ -308,7 +308,7 @@ UNEXAMINED = _gauge(
 )
 RELAYS_SILENT = _gauge(
     "relays_silent",
-    "Relays that are away or have not confirmed a change, so that routine work waits.",
+    "Relays that are away or have not confirmed a change, so that planned work waits.",
 )
 
 # Driver
@@ -440,7 +440,8 @@ CLUSTER_FEED_ROWS = _gauge(
 CLUSTER_STANDBY = _gauge(
     "cluster_standby",
     "1 for the state of the database's synchronous standby, else 0. `missing`: it is "
-    "demanded, and none streams.",
+    "demanded, and none streams. `unknown`: the database does not show it to the service's "
+    "user. While the database does not answer, all are 0.",
     state=_words(StandbyState),
 )
 CLUSTER_PASSED_ON = _counter(

@@ -227,7 +227,7 @@ class Metrics:
         open_operations, instant = self.tally.open(), self._clock.now()
         try:
             held = await readings.read(
-                lambda reader: look(reader, open_operations, now=instant)
+                lambda reader: read_held(reader, open_operations, now=instant)
             )
         except StoreError as error:
             # The other metrics say what has happened, so they must not fail with this one.
@@ -246,7 +246,9 @@ def _of_reasons(held: Held) -> tuple[list[Reading], list[Reading]]:
     ]
 
 
-def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> Held:
+def read_held(
+    reader: Reader, open_operations: Iterable[Counted], *, now: Micros
+) -> Held:
     """Return why operations cannot proceed.
 
     Waiting operations are examined one by one, the earliest NotBefore first, up to a
@@ -270,11 +272,12 @@ def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> 
         if current is None or current.state not in WAITING_STATES:
             continue
         why = obstacles.why_waiting(remembered, current, now=now)
-        reasons.update({each.kind for each in why})
+        reasons.update({blocker.kind for blocker in why})
         left, notice = current.not_before - now, current.not_before - current.created
         if left * LATE_SHARE < notice:
             late += sum(
-                isinstance(each, blockers.NotApproved) and each.listens for each in why
+                isinstance(blocker, blockers.NotApproved) and blocker.listens
+                for blocker in why
             )
     unexamined = max(0, len(waiting) - limits.HELD_LOOKED_AT_MAX)
     silent = sum(1 for _ in relay_links.all_silent(reader, now=now))

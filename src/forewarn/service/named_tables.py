@@ -60,7 +60,7 @@ def wrong(
 ) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that conflicts with another one.
 
-    `found` has the valid keys of each table.
+    `tables` has the valid keys of each table.
     """
     if group == "check":
         yield from wrong_checks(tables)

@@ -5,8 +5,9 @@ does not know about them. Reads go directly to the store, without overhead.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from forewarn.clock import Clock
 from forewarn.store import port
@@ -25,22 +26,50 @@ T = TypeVar("T")
 logger = logging.getLogger("forewarn.service")
 
 
-class Change(NamedTuple):
+class Change(NamedTuple, Generic[R]):
     """One write of a transaction.
 
     This class is a NamedTuple, since creating a frozen dataclass takes three times as
     long.
     """
 
-    before: Record | None
-    after: Record | None
+    before: R | None
+    after: R | None
+
+
+class Changes:
+    """The writes of one transaction.
+
+    A listener is interested in few kinds of records, so it does not look at all writes.
+    """
+
+    def __init__(self, *changes: Change[Any]) -> None:
+        """Start with these."""
+        self._all: list[Change[Any]] = []
+        self._of: defaultdict[type, list[Change[Any]]] = defaultdict(list)
+        for before, after in changes:
+            self.add(before, after)
+
+    def add(self, before: Record | None, after: Record | None) -> None:
+        """Add a write, after the others."""
+        change = Change(before, after)
+        self._all.append(change)
+        self._of[type(after if before is None else before)].append(change)
+
+    def __iter__(self) -> Iterator[Change[Any]]:
+        """Yield all writes, in their order."""
+        return iter(self._all)
+
+    def of(self, kind: type[R]) -> Sequence[Change[R]]:
+        """Return the writes of one kind of record, in their order."""
+        return cast("Sequence[Change[R]]", self._of.get(kind, ()))
 
 
 class Listener:
     """A receiver of commits, called in the thread that wrote."""
 
-    def committed(self, changes: Sequence[Change]) -> None:
-        """Handle the changes of a transaction, in the order of the writes."""
+    def committed(self, changes: Changes) -> None:
+        """Handle the changes of a transaction."""
 
     def took(self, seconds: float) -> None:
         """Handle the duration of a transaction."""
@@ -62,12 +91,12 @@ class ObservedStore:
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction and commit it; return what it returned."""
-        changes: list[Change] = []
+        changes = Changes()
 
         def attempt(tx: Transaction) -> T:
             nonlocal changes
-            # A retry after a conflict starts with an empty list.
-            changes = []
+            # A retry after a conflict starts again.
+            changes = Changes()
             return work(_Observed(tx, changes))
 
         begun = self._clock.monotonic()
@@ -108,7 +137,7 @@ class _Observed:
     """Forwards everything, and records the writes."""
 
     __slots__ = (
-        "_changes",
+        "_note",
         "_tx",
         "audit_keys",
         "due",
@@ -120,9 +149,9 @@ class _Observed:
         "select",
     )
 
-    def __init__(self, tx: Transaction, changes: list[Change]) -> None:
+    def __init__(self, tx: Transaction, changes: Changes) -> None:
         self._tx = tx
-        self._changes = changes
+        self._note = changes.add
         self.get = tx.get
         self.latest = tx.latest
         self.select = tx.select
@@ -143,14 +172,14 @@ class _Observed:
 
     def add(self, record: R) -> R:
         added = self._tx.add(record)
-        self._changes.append(Change(None, added))
+        self._note(None, added)
         return added
 
     def replace(self, old: R, new: R) -> R:
         stored = self._tx.replace(old, new)
-        self._changes.append(Change(old, stored))
+        self._note(old, stored)
         return stored
 
     def remove(self, old: Record) -> None:
         self._tx.remove(old)
-        self._changes.append(Change(old, None))
+        self._note(old, None)

@@ -262,7 +262,7 @@ _TABLE: Mapping[str, Option] = {
         most=LOST_LIMIT_MAX,
         text="Maximum hosts that are lost within `brake.within`: a number, or a percentage "
         "of the fleet, rounded down but at least 1. If one more is lost, the brake comes "
-        "on by itself, and announced routine work is withdrawn. `0`: no limit.",
+        "on by itself, and announced planned work is withdrawn. `0`: no limit.",
     ),
     "brake.vms": Option(
         form=Forms.COUNT,
@@ -294,8 +294,8 @@ _TABLE: Mapping[str, Option] = {
 }
 
 OPTIONS: Mapping[str, Option] = {
-    f"{section}.{each.name}": _TABLE[f"{section}.{each.name}"]
+    f"{section}.{field.name}": _TABLE[f"{section}.{field.name}"]
     for section, group in SECTIONS.items()
-    for each in fields(group)
+    for field in fields(group)
 }
 """Every setting by its full name, in the order of the file."""

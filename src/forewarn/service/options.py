@@ -30,7 +30,7 @@ SOCKET_PATH_BYTES_MAX = 107
 WORKS = {action.name.lower(): action for action in Action if action is not Action.NONE}
 """The actions of a driver, by their names in settings."""
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]+")
 _PLAIN = re.compile(r"[!-~]+")
@@ -165,7 +165,7 @@ def _actions(option: Option, value: object) -> tuple[str, ...]:
 
 
 def _sightings(option: Option, value: object) -> tuple[str, ...]:
-    allowed = [each.value for each in SightingAct]
+    allowed = [act.value for act in SightingAct]
     names = _listed(option, value)
     for word in names:
         if word not in allowed:
@@ -198,13 +198,13 @@ def _limited(option: Option, value: object) -> tuple[str, ...]:
 def _limited_of_text(option: Option, text: str) -> tuple[str, ...]:
     # Each entry has several words, so they are separated by commas.
     names = text.split(",") if text.strip() else ()
-    return _limited(option, [each.strip() for each in names])
+    return _limited(option, [name.strip() for name in names])
 
 
 def _faults_of_text(option: Option, text: str) -> tuple[str, ...]:
     # A fault has several words, so faults are separated by commas.
     names = text.split(",") if text.strip() else ()
-    return _faults(option, [each.strip() for each in names])
+    return _faults(option, [name.strip() for name in names])
 
 
 def _listener(option: Option, text: str) -> str:
@@ -246,7 +246,7 @@ def _url(_option: Option, text: str) -> str:
 
 
 def _name(_option: Option, text: str) -> str:
-    if not _NAME.fullmatch(text):
+    if not NAME.fullmatch(text):
         raise ValueError(
             f"{text!r} is not a name: write up to 63 of a-z, 0-9, - and _, starting with "
             "a letter or a digit"

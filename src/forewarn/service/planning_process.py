@@ -1,4 +1,4 @@
-"""Both ends of a process that plans apart from the service.
+"""A process that plans separately from the service: both ends of its pipes.
 
 The process reads a snapshot of the store and changes nothing. Both ends are forewarn, so
 messages are pickled.
@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Self, TypeAlias
 
 from forewarn.campaigns.plan_progress import (
     Part,
@@ -28,15 +28,15 @@ from forewarn.store.postgres.url import is_url
 from forewarn.store.snapshot import Source
 
 Serve: TypeAlias = Callable[[Source, IO[bytes], IO[bytes]], None]
-"""Answers questions about a store: from one stream, to another."""
+"""Reads questions about a store from one stream, and writes the answers to another."""
 
 NICENESS = 5
-"""Niceness: if the process competes with the service for one processor, it still gets a
-quarter. If the system rejects it, both get the same share."""
+"""Niceness of the process: if it competes with the service for one processor, it still
+gets a quarter. If the system rejects this niceness, both get the same share."""
 
 REPORT_AFTER: Micros = 250 * MILLISECOND
-"""Time until a process first says how far it has come, and between two such messages of a
-part. Short work says nothing."""
+"""Time until a process first reports its progress, and between two reports of one part of
+the work. Work that is shorter is not reported."""
 
 
 def command(module: str, store: Source) -> list[str]:
@@ -62,6 +62,38 @@ def begin(module: str, store: Source) -> "subprocess.Popen[bytes]":
     )
 
 
+class TimeLimit:
+    """Kills a process that runs for too long, while a `with` block talks to it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", seconds: float) -> None:
+        """Give the block `seconds`."""
+        self._process = process
+        self._seconds = seconds
+        self._timer = threading.Timer(seconds, self._kill)
+        self._timer.daemon = True
+        self._was_reached = False
+
+    def __enter__(self) -> Self:
+        """Start to measure."""
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the process run."""
+        self._timer.cancel()
+
+    @property
+    def end(self) -> str:
+        """Say how the process ended: "has ended (status 1)"."""
+        if self._was_reached:
+            return f"did not answer within {self._seconds:g} s and was killed"
+        return f"has ended (status {self._process.wait()})"
+
+    def _kill(self) -> None:
+        self._was_reached = True
+        self._process.kill()
+
+
 class RequestProcess:
     """A process for one request; `answer` blocks, and `end` may be called meanwhile."""
 
@@ -72,13 +104,10 @@ class RequestProcess:
         self._seconds_max = seconds_max
         self._guard = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self.end_text = "has not been started"
+        """How the process ended, once it gave no answer."""
         self.has_ended = False
         """Whether `end` was called."""
-
-    @property
-    def status(self) -> int | None:
-        """Return the exit status; None: the process was not started, or runs."""
-        return None if self._process is None else self._process.returncode
 
     def answer(
         self, request: bytes, *, report: ReportProgress = ignore_progress
@@ -92,14 +121,11 @@ class RequestProcess:
             if self.has_ended:
                 return None
             process = self._process = begin(self._module, self._store)
-        timer = threading.Timer(self._seconds_max, process.kill)
-        timer.daemon = True
-        timer.start()
-        try:
-            with process:
-                return _exchanged(process, request, report)
-        finally:
-            timer.cancel()
+        with TimeLimit(process, self._seconds_max) as limit, process:
+            answer = _exchanged(process, request, report)
+            if answer is None:
+                self.end_text = limit.end
+            return answer
 
     def end(self) -> None:
         """Kill the process, and do not start it."""

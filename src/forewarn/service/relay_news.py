@@ -7,7 +7,8 @@ hosts and views that changed.
 import asyncio
 import operator
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from forewarn.admin.relay_hub import News
 from forewarn.control.gateway import OperatorGateway
@@ -18,7 +19,7 @@ from forewarn.instants import Micros
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.views import View
 from forewarn.service import limits
-from forewarn.service.observed import Change, Listener
+from forewarn.service.observed import Change, Changes, Listener
 from forewarn.store.questions import Record
 from forewarn.store.records import Token
 
@@ -37,24 +38,18 @@ class RelayNews(Listener):
         self._has_come = asyncio.Event()
         self._gateway: OperatorGateway | None = None
 
-    def committed(self, changes: Sequence[Change]) -> None:
+    def committed(self, changes: Changes) -> None:
         """Remember the hosts and views of the changes, within a bound."""
         hosts: set[str] = set()
-        views: set[str] = set()
-        is_everything = False
-        for before, after in changes:
-            record = after if before is None else before
-            if isinstance(record, View):
-                views.add(record.view_id)
-            elif isinstance(record, Scope):
-                # Its name and kind are in the instance documents of its VMs anywhere.
-                is_everything |= None not in (before, after) and (
-                    _part_for_relays(before) != _part_for_relays(after)
-                )
-            elif isinstance(record, Vm | Host | Token) and _part_for_relays(
-                before
-            ) != _part_for_relays(after):
-                hosts |= _hosts_of(before) | _hosts_of(after)
+        views = {view.key for each in changes.of(View) for view in each if view}
+        # Its name and kind are in the instance documents of its VMs anywhere.
+        is_everything = any(
+            None not in change and _concerns_relays(change)
+            for change in changes.of(Scope)
+        )
+        for kind in (Vm, Host, Token):
+            for change in filter(_concerns_relays, changes.of(kind)):
+                hosts |= _hosts_of(change.before) | _hosts_of(change.after)
         if not hosts and not views and not is_everything:
             return
         with self._lock:
@@ -121,6 +116,11 @@ _OF_VM = operator.attrgetter(
     *("size", "spot", "tags", "resource_group", "subscription", "location"),
 )
 """The fields of a VM that a relay gets, besides its hosts."""
+
+
+def _concerns_relays(change: Change[Any]) -> bool:
+    """Return whether relays get another value."""
+    return _part_for_relays(change.before) != _part_for_relays(change.after)
 
 
 def _part_for_relays(record: Record | None) -> object:

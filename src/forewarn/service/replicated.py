@@ -35,7 +35,7 @@ from forewarn.control.gateway import FOLLOWS, BusyError, Health
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
 from forewarn.instants import SECOND
-from forewarn.metadata.identity import replica_key
+from forewarn.metadata.passed_on import replica_key
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.published import Publication
@@ -44,6 +44,7 @@ from forewarn.service.api import Answers, Api
 from forewarn.service.campaign_plans import not_asked
 from forewarn.service.checking import refuse_empty_store
 from forewarn.service.cluster.addresses import ReplicaAddress, address_of
+from forewarn.service.cluster.answering import LeaderGuests
 from forewarn.service.cluster.following import FollowingGateway, NothingSent
 from forewarn.service.cluster.passing import FollowerGuests
 from forewarn.service.cluster.replica import Backend, Replica, secret_in
@@ -57,12 +58,14 @@ from forewarn.service.service import Service, StartFleet, guest_listeners
 from forewarn.service.settings import Settings
 from forewarn.service.tls import authorities
 from forewarn.store.feed import LeaderStore
+from forewarn.store.open import memory_file
 from forewarn.store.port import (
     LostError,
     NotLeaderError,
     StoreError,
     StoreGoneError,
 )
+from forewarn.wording import replicas as wording
 
 TERM_ENDS = (NotLeaderError, LostError, StoreGoneError)
 """Errors that end a term, and not the replica: another one leads, or the database does not
@@ -78,6 +81,8 @@ class ReplicatedService(Service):
     _replica: Replica | None = None
     _following: FollowerGuests
     _store_of_term: LeaderStore | None = None
+    _leading: LeaderGuests | None = None
+    """The gateway of VMs while it leads."""
 
     def __init__(
         self,
@@ -99,12 +104,12 @@ class ReplicatedService(Service):
         """The last term that the database has refused."""
         self._told: Leader | None = None
         self._has_settled = asyncio.Event()
-        """Set when this replica has led, or knows another one that leads."""
+        """Set when this replica has led, knows another one that leads, or refuses."""
 
     # Starting
 
     async def _begin(self, api: Api, fleet: StartFleet) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self._fleet = fleet
         reader = await patiently(
             lambda: loop.run_in_executor(self._threads, self._backend.prepare)
@@ -120,6 +125,7 @@ class ReplicatedService(Service):
             caught_up=replica.caught_up,
             readings=readings,
             clock=self.clock,
+            sender=replica.key,
             tls=authorities(self.settings, "cluster", self.settings.cluster.ca_file),
         )
         self._follow_gateway = FollowingGateway(
@@ -162,13 +168,21 @@ class ReplicatedService(Service):
             loop=loop,
             clock=self.clock,
             times=Times(lease=self.settings.cluster.lease / SECOND),
+            memory=memory_file(self.settings.store.url, "replica"),
             threads=self._threads,
             ids=self._ids,
             publish=self._publish,
             changed=self.watchers.queue,
             role_changed=self._role_changed.set,
-            may_call=self.wake,
+            may_call=self._release,
         )
+
+    def _release(self) -> None:
+        """Release the calls and answers that waited for other replicas; any thread."""
+        self.wake()
+        guests = self._leading
+        if guests is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(guests.release)
 
     def _around(self, gate: CallGate = OPEN) -> Around:
         return replace(super()._around(gate), publish=self._publish_of_term)
@@ -255,9 +269,11 @@ class ReplicatedService(Service):
         self._store_of_term, self._led = store, row
         stale = await loop.run_in_executor(self._threads, replica.follower.lead)
         refuse_empty_store(self.settings, store)
-        replica.keeper.gate.use(lambda: store.number)
-        deciding = self._deciding = Deciding(self._around(replica.keeper.gate), store)
+        gate = replica.keeper.gate_of(row.term)
+        gate.use(lambda: store.number)
+        deciding = self._deciding = Deciding(self._around(gate), store)
         await deciding.publish(stale)
+        replica.published = row.term
         # The first transaction of the term: it also creates the secret of a new store.
         who = Who(actor=service_part("service"))
         await deciding.gateway.order(who, lambda _work: None)
@@ -271,7 +287,8 @@ class ReplicatedService(Service):
             # A takeover must not bring back the fleet of an old file.
             logger.info("the fleet file is not read, because the store has a fleet")
         self._decides = True
-        self.server.attach(deciding.guests)
+        self._leading = LeaderGuests(deciding.guests, gate)
+        self.server.attach(self._leading)
         self.endpoint.directory.trust_replicas(replica_key(secret, row.term))
         if secret_files.authenticates(self.settings):
             await deciding.end_unauthenticated()
@@ -285,7 +302,7 @@ class ReplicatedService(Service):
         replica, api, deciding = self._replica, self._api, self._deciding
         assert replica is not None, "it has been connected"
         assert api is not None, "it has been opened"
-        self._decides = False
+        self._decides, self._leading = False, None
         self.endpoint.directory.trust_replicas(b"")
         self.server.attach(self._following)
         self._told = replica.leader()
@@ -343,6 +360,8 @@ class ReplicatedService(Service):
         problems: list[str] = []
         if not self._is_ready:
             problems.append("the service is starting or stopping")
+        elif replica.refuses:
+            problems.append(wording.LOST)
         elif not is_open:
             problems.append("this replica does not follow: its documents may be old")
         problems += self._listener_problems()
@@ -359,7 +378,7 @@ class ReplicatedService(Service):
         while True:
             self._update_door()
             with contextlib.suppress(StoreError):
-                await self._replica.look()
+                await self._replica.read_cluster()
             if not self._replica.knows_secret:
                 with contextlib.suppress(StoreError):
                     self._replica.know(await self._follow_gateway.read(secret_in))
@@ -376,7 +395,7 @@ class ReplicatedService(Service):
         if replica is None or api is None or self._deciding is not None:
             return
         leader = replica.leader()
-        if replica.follows_leader and leader.name:
+        if replica.refuses or (replica.follows_leader and leader.name):
             self._has_settled.set()
         if leader != self._told:
             self._told = leader

@@ -103,7 +103,7 @@ def _entry_rows(settings: Settings) -> Iterator[SettingRow]:
     """Yield the keys of the tables in arrays and groups, each table by its name."""
     for array, kind in array_tables.ARRAYS.items():
         for number, entry in enumerate(getattr(settings, array), start=1):
-            for key in (each.name for each in fields(kind)):
+            for key in (field.name for field in fields(kind)):
                 option = array_tables.OPTIONS[array][key]
                 yield SettingRow(
                     key=f"{array}.{entry.name}.{key}",

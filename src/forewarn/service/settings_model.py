@@ -206,7 +206,7 @@ class DriverSettings:
     timeout: Micros = _USUAL.driver_timeout
     attempts: int = _USUAL.driver_attempts
     retry_delay: Micros = _USUAL.retry_delay
-    sightings: tuple[str, ...] = tuple(each.value for each in SightingAct)
+    sightings: tuple[str, ...] = tuple(act.value for act in SightingAct)
     sighting_confirm: Micros = _USUAL.sighting_confirm
     sightings_max: int = _USUAL.sightings_max
 
@@ -267,6 +267,7 @@ class CheckSettings:
     ca_file: str = ""
     insecure: bool = False
     every: Micros = 30 * SECOND
+    fails: int = 1
     timeout: Micros = 10 * SECOND
 
 

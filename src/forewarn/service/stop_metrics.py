@@ -1,4 +1,4 @@
-"""The metrics of what stops routine work: the brake, and the blackouts of the service."""
+"""The metrics of what stops planned work: the brake, and the blackouts of the service."""
 
 from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
@@ -26,23 +26,23 @@ class Stops:
         for blackout in every(reader, kinds.ALL_BLACKOUTS):
             self._blackouts[blackout.name] = blackout
 
-    def changed(self, key: str, *, is_brake: bool, after: Record | None) -> None:
-        """Take a changed brake or blackout; None: it was removed."""
-        if is_brake:
-            self._braked_by = _braked_by(after)
-        elif isinstance(after, WideBlackout):
-            self._blackouts[key] = after
+    def changed(self, before: Record | None, after: Record | None) -> None:
+        """Take a changed brake or blackout; one without `after` was removed."""
+        if isinstance(after, WideBlackout):
+            self._blackouts[after.name] = after
+        elif isinstance(before, WideBlackout):
+            self._blackouts.pop(before.name, None)
         else:
-            self._blackouts.pop(key, None)
+            self._braked_by = _braked_by(after)
 
     def readings(self) -> list[Reading]:
         """Return the metrics."""
         now = self._clock.now()
         fleet, part = metric_definitions.BLACKOUT_PARTS
         in_force = {fleet: 0, part: 0}
-        for each in list(self._blackouts.values()):
-            if clash([each.time], now, now) is not None:
-                in_force[fleet if each.is_of_fleet else part] += 1
+        for blackout in list(self._blackouts.values()):
+            if clash([blackout.time], now, now) is not None:
+                in_force[fleet if blackout.is_of_fleet else part] += 1
         return [
             Reading(
                 metric_definitions.BRAKE_ON,

@@ -74,7 +74,7 @@ class OpenVisits:
         """Return the metrics."""
         now = self._clock.now()
         visits = list(self._open.values())
-        states = Counter(each.state.value for each in visits)
+        states = Counter(visit.state.value for visit in visits)
         return [
             Reading(
                 metric_definitions.VISITS,
@@ -82,7 +82,7 @@ class OpenVisits:
             ),
             Reading(
                 metric_definitions.VISITS_LATE,
-                sum(is_late(each, now=now) for each in visits),
+                sum(is_late(visit, now=now) for visit in visits),
             ),
             Reading(metric_definitions.VISITS_FAILED_AGE, _age(visits, now=now)),
             Reading(metric_definitions.VISITS_ENDED, dict(self.ended)),
@@ -94,5 +94,7 @@ class OpenVisits:
 
 def _age(visits: list[Visit], *, now: Micros) -> float:
     """Return the longest time, in seconds, that a visit has waited for an operator."""
-    stuck = [each.since for each in visits if each.state in STUCK_VISITS and each.since]
+    stuck = [
+        visit.since for visit in visits if visit.state in STUCK_VISITS and visit.since
+    ]
     return max(0, now - min(stuck, default=now)) / SECOND

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from forewarn.drivers.port import Driver, HostWatcher
 from forewarn.fleet.model import Host
-from forewarn.service.observed import Change, Listener
+from forewarn.service.observed import Changes, Listener
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
 
@@ -27,17 +27,16 @@ class WatchedHosts(Listener):
         )
         driver.watch_hosts(self._hosts)
 
-    def committed(self, changes: Sequence[Change]) -> None:
+    def committed(self, changes: Changes) -> None:
         """Tell the driver hosts that came or went."""
         if self._driver is None:
             return
         has_changed = False
-        for before, after in changes:
-            if isinstance(after, Host):
-                if before is None:
-                    self._hosts.add(after.name)
-                    has_changed = True
-            elif isinstance(before, Host):
+        for before, after in changes.of(Host):
+            if before is None and after is not None:
+                self._hosts.add(after.name)
+                has_changed = True
+            elif before is not None and after is None:
                 self._hosts.discard(before.name)
                 has_changed = True
         if has_changed:

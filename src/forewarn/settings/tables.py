@@ -119,7 +119,7 @@ class Tables:
     def entries(self, name: str, value: object, most: float) -> list[dict[str, Any]]:
         """Return the tables of an array; empty if it is not an array or is too long."""
         items = cast("list[object]", value) if isinstance(value, list) else []
-        if not items or not all(isinstance(each, dict) for each in items):
+        if not items or not all(isinstance(item, dict) for item in items):
             self.blame(name, f"must be an array of tables: [[{name}]]")
         elif len(items) > most:
             self.blame(
@@ -138,9 +138,9 @@ class Tables:
             part if not part or _BARE.fullmatch(part) else quoted(part)
             for part in parts
         )
-        self.tell(self.file, self.line(name), key, message)
+        self.report(self.file, self.line(name), key, message)
 
-    def tell(self, file: str, line: int, key: str, message: str) -> None:
+    def report(self, file: str, line: int, key: str, message: str) -> None:
         """Record a problem."""
         self.problems.append(Problem(file=file, line=line, key=key, message=message))
 
@@ -291,7 +291,7 @@ class Reader(Tables):
         it."""
         origin = self.origins.get(name, "")
         if origin.startswith(("flag", "environment")):
-            self.tell(origin, 0, "", message)
+            self.report(origin, 0, "", message)
         else:
             super().blame(name, message)
 
@@ -304,19 +304,19 @@ class Reader(Tables):
         option = self._known.options.get(name)
         if option is None:
             near = did_you_mean(name, self._known.options)
-            self.tell(origin, 0, "", f"there is no such setting{near}")
+            self.report(origin, 0, "", f"there is no such setting{near}")
             return
         try:
             self._values[name] = from_text(option, text)
             self.origins[name] = origin
         except ValueError as error:
-            self.tell(origin, 0, "", str(error))
+            self.report(origin, 0, "", str(error))
 
     def _file_text(self) -> str | None:
         try:
             data = self._read(self.file, SETTINGS_BYTES_MAX + 1)
             if len(data) > SETTINGS_BYTES_MAX:
-                self.tell(self.file, 0, "", "is too large for a settings file")
+                self.report(self.file, 0, "", "is too large for a settings file")
                 return None
             return data.decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:

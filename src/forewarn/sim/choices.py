@@ -91,10 +91,10 @@ class Choices:
         """Return the choices as JSON."""
         return {
             "profile": self._simulator.terms.profile.value,
-            "profiles": [each.value for each in Profile],
+            "profiles": [profile.value for profile in Profile],
             "scenarios": [
-                {"scenario": each.name, "description": each.description}
-                for each in builtin.scenarios()
+                {"scenario": scenario.name, "description": scenario.description}
+                for scenario in builtin.scenarios()
             ],
             "playing": self._simulator.playing,
             "results": self._results,

@@ -30,7 +30,12 @@ VMS_MAX = 50
 kilobytes."""
 
 OPERATIONS_MAX = 500
-"""Maximum operations of one lane, the last ones: more events are one line on a screen."""
+"""Maximum operations of a VM in its lane, and events of other VMs there, the last ones: more
+events are one line on a screen."""
+
+PEERS_MAX = 20
+"""Maximum VMs of a scope whose ended events are looked for; of more, only the live events
+are shown."""
 
 REQUESTS_MAX = 500
 """Maximum requests of one lane, the last ones: more ticks are one line on a screen."""
@@ -69,7 +74,8 @@ class SimTimelineShape(BaseModel):
 
     now: str
     lanes: list[dict[str, Any]] = Field(
-        description="`vm`, its `events` with their times, and its last `requests`: "
+        description="`vm`, the `events` that it got, those of its scope, with their "
+        "times, and its last `requests`: "
         "number, time, method, status, fault, deviations and approved events."
     )
     next: int | None = Field(
@@ -152,7 +158,7 @@ def _page(stage: SimServer, query: LaneQuery) -> tuple[list[Vm], int | None]:
 def _documents(
     stage: SimServer, vms: Iterable[Vm], addresses: Mapping[str, Address]
 ) -> list[dict[str, Any]]:
-    faults = [(set(each.playbook.vms), each.steps) for each in stage.faults.listing()]
+    faults = [(set(rule.playbook.vms), rule.steps) for rule in stage.faults.listing()]
 
     def read(reader: Reader) -> list[dict[str, Any]]:
         return [_document(stage, reader, vm, addresses, faults) for vm in vms]
@@ -197,9 +203,9 @@ def _lanes(stage: SimServer, vms: list[Vm]) -> list[dict[str, Any]]:
     return [
         {
             "vm": vm.name,
-            "events": [event_report(each) for each in events[vm.name]],
+            "events": [event_report(event) for event in events[vm.name]],
             "requests": [
-                _tick(each) for each in stage.journal.find(vm=vm.name)[-REQUESTS_MAX:]
+                _tick(entry) for entry in stage.journal.find(vm=vm.name)[-REQUESTS_MAX:]
             ],
         }
         for vm in vms
@@ -207,27 +213,49 @@ def _lanes(stage: SimServer, vms: list[Vm]) -> list[dict[str, Any]]:
 
 
 def _events(reader: Reader, vms: Iterable[Vm]) -> Mapping[str, list[Event]]:
-    """Return the published events of each VM, the oldest first."""
-    # Several VMs can share an operation.
-    known: dict[str, list[Event]] = {}
-    events_by_vm: dict[str, list[Event]] = {}
+    """Return the events that each VM got, the oldest first.
+
+    A VM gets the events of all VMs of its scope.
+    """
+    # Several VMs can share a scope, and an operation.
+    of_scope: dict[str, list[Event]] = {}
     for vm in vms:
-        # Their IDs sort by time.
-        newest = deque(every(reader, kinds.OPERATIONS_OF_VM, vm.name), OPERATIONS_MAX)
-        for each in newest:
-            if each.key not in known:
-                known[each.key] = list(
-                    every(reader, kinds.EVENTS_OF_OPERATION, each.key)
-                )
-        of_vm = (
-            event
-            for each in newest
-            for event in known[each.key]
-            if event.status is not EventStatus.NEW
-            and any(resource.vm == vm.name for resource in event.resources)
+        if vm.scope not in of_scope:
+            of_scope[vm.scope] = _told_in(reader, vm.scope)
+    return {vm.name: _last(of_scope[vm.scope], vm.name) for vm in vms}
+
+
+def _last(told: Iterable[Event], vm: str) -> list[Event]:
+    """Return the last events about a VM, and the last ones about others of its scope."""
+    parts: dict[bool, deque[Event]] = {
+        is_own: deque(maxlen=OPERATIONS_MAX) for is_own in (True, False)
+    }
+    for event in told:
+        parts[any(resource.vm == vm for resource in event.resources)].append(event)
+    return sorted((*parts[True], *parts[False]), key=lambda each: each.place)
+
+
+def _told_in(reader: Reader, scope: str) -> list[Event]:
+    """Return the published events of a scope, the oldest first."""
+    peers = reader.select(kinds.VMS_OF_SCOPE, scope, limit=PEERS_MAX)
+    # Their IDs sort by time.
+    operations = {
+        operation.key
+        for vm in peers
+        for operation in deque(
+            every(reader, kinds.OPERATIONS_OF_VM, vm.name), OPERATIONS_MAX
         )
-        events_by_vm[vm.name] = sorted(of_vm, key=lambda each: each.place)
-    return events_by_vm
+    }
+    events = {
+        event.event_id: event
+        for name in operations
+        for event in every(reader, kinds.EVENTS_OF_OPERATION, name)
+        if event.scope == scope
+    }
+    live = every(reader, kinds.LIVE_EVENTS_OF_SCOPE, scope)
+    events.update((event.event_id, event) for event in live)
+    shown = (event for event in events.values() if event.status is not EventStatus.NEW)
+    return sorted(shown, key=lambda each: each.place)
 
 
 def _tick(entry: JournalEntry) -> dict[str, Any]:
@@ -237,6 +265,6 @@ def _tick(entry: JournalEntry) -> dict[str, Any]:
         "method": entry.method,
         "status": entry.status,
         "fault": entry.fault,
-        "deviations": [each.name for each in entry.deviations],
+        "deviations": [deviation.name for deviation in entry.deviations],
         "approved": list(entry.approved),
     }

@@ -198,8 +198,10 @@ class Inspector:
                         "unknown-event" if event is None else "foreign-event", event_id
                     )
                 continue
-            if event is not None and all(each.vm != vm for each in event.resources):
-                names = ", ".join(each.name for each in event.resources)
+            if event is not None and all(
+                resource.vm != vm for resource in event.resources
+            ):
+                names = ", ".join(resource.name for resource in event.resources)
                 yield _deviation("unnamed", f"{event_id} names {names}")
             if event_id in client.approved:
                 yield _deviation("again", event_id)

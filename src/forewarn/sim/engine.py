@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from forewarn.campaigns.plan_drift import SeenPlans
 from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
@@ -293,6 +294,7 @@ class EngineOperatorGateway:
         self._engine = engine
         self._watchers = watchers
         self._wake = wake
+        self._seen = SeenPlans()
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
         """Carry out one request; raises what `decide` raises."""
@@ -349,7 +351,9 @@ class EngineOperatorGateway:
             hosts_max=hosts_max,
             host_steps=self._engine.driver.host_steps(),
         )
-        return await self.read(lambda reader: campaign_plans.planned(reader, request))
+        plan = await self.read(lambda reader: campaign_plans.planned(reader, request))
+        self._seen.keep(plan.outline)
+        return plan.text
 
     async def simulate_campaign(
         self, text: CampaignText, assumed: Assumptions, *, hosts_max: int
@@ -390,7 +394,9 @@ class EngineOperatorGateway:
             now=self._engine.now,
             host_steps=self._engine.driver.host_steps(),
         )
-        request = campaign_plans.StartRequest(plan=plan, digest=digest)
+        request = campaign_plans.StartRequest(
+            plan=plan, digest=digest, seen=self._seen.of(digest)
+        )
         return await start_prepared(
             self,
             lambda: self.read(lambda reader: campaign_plans.prepared(reader, request)),

@@ -124,8 +124,12 @@ class JournalEntry(NamedTuple):
             "fault": self.fault,
             "approved": list(self.approved),
             "deviations": [
-                {"rule": each.name, "clause": each.rule.clause, "sentence": str(each)}
-                for each in self.deviations
+                {
+                    "rule": deviation.name,
+                    "clause": deviation.rule.clause,
+                    "sentence": str(deviation),
+                }
+                for deviation in self.deviations
             ],
         }
 
@@ -256,7 +260,7 @@ class Journal:
         self._latest[entry.vm] = entry, entry.number, 0.0
         if entry.deviations:
             self._deviating.add(
-                entry, ((entry.vm, each.name) for each in entry.deviations)
+                entry, ((entry.vm, deviation.name) for deviation in entry.deviations)
             )
         if entry.took_effect:
             self._approving.add(entry, [entry.vm])
@@ -354,9 +358,9 @@ class Journal:
     ) -> list[tuple[JournalEntry, Deviation]]:
         """Return each deviation with its request."""
         return [
-            (entry, each)
+            (entry, deviation)
             for entry in self.find(vm=vm, since=since, deviating=True)
-            for each in entry.deviations
+            for deviation in entry.deviations
         ]
 
 

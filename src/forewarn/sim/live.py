@@ -78,7 +78,9 @@ class Live:
             if self._messages and position < self._messages[0].number - 1:
                 yield _event("reset", {}, self._id(self._last))
                 position = self._last
-            for each in [each for each in self._messages if each.number > position]:
+            for each in [
+                message for message in self._messages if message.number > position
+            ]:
                 position = each.number
                 yield each.text
             if position == self._last:

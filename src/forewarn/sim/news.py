@@ -147,7 +147,7 @@ class Reporter:
     def _say_event(self, event: Event) -> None:
         report = event_report(event)
         text = f"{event.event_id} {_stands(event)} {event.event_type.value}"
-        text += f" {', '.join(each.name for each in event.resources)}"
+        text += f" {', '.join(resource.name for resource in event.resources)}"
         if report["NotBefore"]:
             text += f", NotBefore {report['NotBefore']}"
         elif event.is_live and event.is_approved:
@@ -160,8 +160,8 @@ class Reporter:
         """Report a request, if it is news."""
         vm = entry.vm
         if entry.deviations and self.tells_deviations:
-            for each in entry.deviations:
-                self._see_deviation(vm or entry.address, each)
+            for deviation in entry.deviations:
+                self._see_deviation(vm or entry.address, deviation)
         if entry.fault:
             answer = str(entry.status or "no answer")
             if entry.genuine and entry.genuine != entry.status:
@@ -353,8 +353,8 @@ def picture(stage: SimServer, addresses: Mapping[str, Address]) -> Picture:
         events=tuple(_event(event, engine.now) for event in events[:EVENTS_MAX]),
         more_events=max(0, len(events) - EVENTS_MAX),
         faults=tuple(
-            f"{', '.join(each.playbook.vms) or 'every VM'}: {', '.join(each.steps)}"
-            for each in stage.faults.listing()
+            f"{', '.join(rule.playbook.vms) or 'every VM'}: {', '.join(rule.steps)}"
+            for rule in stage.faults.listing()
         ),
         requests=stage.journal.last,
     )

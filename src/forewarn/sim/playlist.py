@@ -63,15 +63,16 @@ class PlayOptions:
         """
         if self.fleet:
             return tuple(
-                rehearsal.playable(each, self.fleet, names=self.names)
-                for each in scenarios
+                rehearsal.playable(scenario, self.fleet, names=self.names)
+                for scenario in scenarios
             )
         if not self.names:
             return tuple(scenarios)
         wanted = [scenario.fleet.vms or 0 for scenario in scenarios]
         number = self.vms or max(fleets.VMS, *wanted, len(self.names))
         return tuple(
-            casting.with_names(each, self.names, vms=number) for each in scenarios
+            casting.with_names(scenario, self.names, vms=number)
+            for scenario in scenarios
         )
 
     def terms(self, scenarios: Sequence[Scenario]) -> Terms:
@@ -229,11 +230,11 @@ class Player:
             else:
                 expected = self._playlist.expected
                 cut = [
-                    cut_result(each, why or NOT_BEGUN, expected=expected)
-                    for each in scenarios
+                    cut_result(scenario, why or NOT_BEGUN, expected=expected)
+                    for scenario in scenarios
                 ]
             self.results = [*self.results, *cut]
-            self.not_over += sum(bool(each.failures) for each in cut)
+            self.not_over += sum(bool(result.failures) for result in cut)
 
     async def _round(self, scenarios: Sequence[Scenario]) -> list[Result]:
         reporter, stage = self._reporter, self._simulator.stage
@@ -299,7 +300,7 @@ class Player:
             )
         if not wait or await runner.wait_for_clients(scenarios, seconds=0.0):
             return
-        needed = {vm: None for each in scenarios for vm in waited_for(each)}
+        needed = {vm: None for scenario in scenarios for vm in waited_for(scenario)}
         who = f"{listed(needed)} has" if len(needed) == 1 else f"{listed(needed)} have"
         reporter.say(
             What.WAITING,

@@ -127,7 +127,7 @@ def as_older(body: bytes, version: ApiVersion) -> bytes:
     events = document.get("Events")
     if not isinstance(events, list):
         return body
-    hidden = {each.value for each in version.hidden}
+    hidden = {event_type.value for event_type in version.hidden}
     document["Events"] = [
         _older_event(cast("dict[str, Any]", event), version)
         for event in cast("list[object]", events)
@@ -159,8 +159,8 @@ def _older_event(event: dict[str, Any], version: ApiVersion) -> dict[str, Any]:
     resources = members.get("Resources")
     if version.underscore and isinstance(resources, list):
         members["Resources"] = [
-            f"_{each}" if isinstance(each, str) else each
-            for each in cast("list[object]", resources)
+            f"_{resource}" if isinstance(resource, str) else resource
+            for resource in cast("list[object]", resources)
         ]
     return members
 

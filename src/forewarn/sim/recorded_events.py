@@ -22,7 +22,7 @@ from forewarn.protocol.events import (
 from forewarn.protocol.notices import Notice
 from forewarn.protocol.versions import ApiVersion
 
-_TYPES = {each.value: each for each in EventType}
+_TYPES = {event_type.value: event_type for event_type in EventType}
 
 
 class RecordedEvents:

@@ -80,7 +80,7 @@ def _approvals(facts: Facts, vm: str) -> list[Finding]:
     sentence = ""
     if not events:
         sentence = f"the recording shows no event that {vm} could approve"
-    elif all(each.outcome is Outcome.SKIPPED for each in findings_):
+    elif all(finding.outcome is Outcome.SKIPPED for finding in findings_):
         # Without this, a recording that ends too early would always pass.
         names = ", ".join(map(_told, events))
         sentence = (

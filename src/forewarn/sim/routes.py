@@ -229,7 +229,7 @@ def _vms(sim: APIRouter, simulator: Simulated) -> None:
         """Add a VM to the fleet, with a new address."""
         await simulator.add_vm(body.new(), who=Who(actor=actor, reason=body.reason))
         listed = await _vm_list(simulator)
-        [report] = [each for each in listed["vms"] if each["vm"] == body.name]
+        [report] = [vm for vm in listed["vms"] if vm["vm"] == body.name]
         return answer(report, status=201)
 
     @sim.delete("/vms/{name}", responses=documented(bodies.VmsShape, 404, 409))
@@ -287,14 +287,14 @@ def _fault_list(stage: SimServer) -> dict[str, Any]:
     return {
         "faults": [
             {
-                "name": each.name,
-                "vms": list(each.playbook.vms),
-                "faults": each.steps,
-                "loop": each.playbook.loops,
-                "played": each.played,
-                "over": each.has_ended,
+                "name": rule.name,
+                "vms": list(rule.playbook.vms),
+                "faults": rule.steps,
+                "loop": rule.playbook.loops,
+                "played": rule.played,
+                "over": rule.has_ended,
             }
-            for each in stage.faults.listing()
+            for rule in stage.faults.listing()
         ]
     }
 
@@ -318,4 +318,4 @@ def _journal(sim: APIRouter, simulator: Simulated) -> None:
             await gateway.read(lambda reader: _there(reader, query.vm))
         page = entries[: query.limit]
         rest = page[-1].number if len(entries) > query.limit else journal_.last
-        return answer({"requests": [each.members() for each in page], "next": rest})
+        return answer({"requests": [entry.members() for entry in page], "next": rest})

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from forewarn.control.execution import release
 from forewarn.control.requests import admission, verbs
 from forewarn.control.requests.verbs.changes import CHANGES, check_targets, either
+from forewarn.control.rules.maintenance import MAINTENANCE
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros
@@ -115,7 +116,7 @@ def inject(work: Work, wanted: Staged) -> Request:
 def _draft(
     wanted: Staged, verb: Verb, action: Action, vms: Sequence[Vm], *, not_before: Micros
 ) -> admission.Draft:
-    usual = admission.MAINTENANCE[action] if verb is Verb.MAINTAIN else CHANGES[verb]
+    usual = MAINTENANCE[action] if verb is Verb.MAINTAIN else CHANGES[verb]
     change = replace(
         usual,
         event_type=wanted.event_type,

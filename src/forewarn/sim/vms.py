@@ -78,7 +78,7 @@ def add(work: Work, new: NewVm) -> None:
         _apply(work, _with(_tables(work.tx), new))
     except FleetFileError as error:
         # The file was generated, so its line numbers would mean nothing to the caller.
-        sentences = dict.fromkeys(each.message for each in error.problems)
+        sentences = dict.fromkeys(problem.message for problem in error.problems)
         raise BadRequestError(
             "; ".join(sentences),
             hint="Run `forewarn fleet show --all` to list hosts and scopes.",

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from forewarn.fleet.blackout_fields import blackout_of, line_of_blackout
-from forewarn.fleet.reserve import tallied
+from forewarn.fleet.room_tallies import tallied
 from forewarn.protocol.actors import ActorKind
 from forewarn.store.contents import Contents, violated
 from forewarn.store.records import (
@@ -21,8 +21,8 @@ from forewarn.store.wide_blackouts import WideBlackout
 
 def brake(contents: Contents) -> Iterator[str]:
     """Report a brake or losses that no decision can have stored."""
-    for found in contents.brakes.values():
-        yield from violated(*_wrong_brake(found))
+    for stored in contents.brakes.values():
+        yield from violated(*_wrong_brake(stored))
     for loss in contents.losses.values():
         yield from violated(*_wrong_loss(loss))
 
@@ -56,8 +56,8 @@ def _wrong_loss(loss: Loss) -> Iterator[tuple[bool, str]]:
 
 def blackouts(contents: Contents) -> Iterator[str]:
     """Report blackouts that no decision can have stored."""
-    for found in contents.blackouts.values():
-        yield from violated(*_wrong_blackout(found))
+    for blackout in contents.blackouts.values():
+        yield from violated(*_wrong_blackout(blackout))
 
 
 def _wrong_blackout(found: WideBlackout) -> Iterator[tuple[bool, str]]:
@@ -67,7 +67,7 @@ def _wrong_blackout(found: WideBlackout) -> Iterator[tuple[bool, str]]:
     yield found.since <= 0, f"{me} has no time at which it was set"
     yield not found.reason, f"{me} has no reason"
     yield (
-        any("=" not in each for each in found.places),
+        any("=" not in place for place in found.places),
         f"{me} has a place without a kind",
     )
     yield from ((True, f"{me} {each}") for each in _unreadable(found))
@@ -87,7 +87,7 @@ def tallies(contents: Contents) -> Iterator[str]:
     right[FLEET_HOSTS] = len(contents.hosts)
     for room in contents.rooms.values():
         right.update(dict(tallied(room)))
-    kept = {name: tally.count for name, tally in contents.tallies.items()}
-    for name in sorted(right.keys() | kept.keys()):
-        if right[name] != kept.get(name, 0) or kept.get(name) == 0:
-            yield f"there are {right[name]} {name}, but their tally is {kept.get(name)}"
+    stored = {name: tally.count for name, tally in contents.tallies.items()}
+    for name in sorted(right.keys() | stored.keys()):
+        if right[name] != stored.get(name, 0) or stored.get(name) == 0:
+            yield f"there are {right[name]} {name}, but their tally is {stored.get(name)}"

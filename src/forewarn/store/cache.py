@@ -20,10 +20,11 @@ from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Capacity, Host, Scope, Span, Tenant, Vm
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
 from forewarn.store import kinds, statements
-from forewarn.store.codec import Codec, Row, revised
+from forewarn.store.codec import Codec, Row
 from forewarn.store.database import Database
 from forewarn.store.earliest import RANGES_OF, Earliest, Known
 from forewarn.store.pending import Pending
@@ -189,15 +190,15 @@ class RememberingTransaction(RowTransaction):
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record with this key, or None."""
         name = (kind, key)
-        seen: dict[Name, Any] = self.seen
-        record: Any = seen.get(name)
-        if record is None and name not in seen:
+        records: dict[Name, Any] = self.seen
+        record: Any = records.get(name)
+        if record is None and name not in records:
             record = self._committed.find(name)
             if record is None:
                 record = super().get(kind, key)
             elif record is ABSENT:
                 record = None
-            seen[name] = record
+            records[name] = record
         return record
 
     def fetch(self, kind: type[Record], keys: Iterable[str]) -> None:
@@ -206,9 +207,9 @@ class RememberingTransaction(RowTransaction):
         wanted = (key for key in keys if not self._is_known((kind, key)))
         for some in _parts(wanted):
             rows = self._among(codec, codec.key, some)
-            found = {record.key: record for record in self._decoded(kind, rows)}
+            records = {record.key: record for record in self._decoded(kind, rows)}
             for key in some:
-                self.seen[kind, key] = found.get(key)
+                self.seen[kind, key] = records.get(key)
 
     def fetch_answers(self, query: Query[Any], values: Iterable[str]) -> None:
         """Read the results of a query of FETCHED or PROBED for these values together."""
@@ -219,27 +220,29 @@ class RememberingTransaction(RowTransaction):
             return
         for some in _parts(wanted):
             rows = self._among(codec, FETCHED[query.name], some)
-            found: dict[str, list[str]] = {value: [] for value in some}
+            keys_of: dict[str, list[str]] = {value: [] for value in some}
             for record in self._decoded(query.kind, rows):
                 for value in query.values(record):
-                    found[value].append(record.key)
-            for value, keys in found.items():
-                self._learn((query.name, value), tuple(sorted(keys)))
+                    keys_of[value].append(record.key)
+            for value, keys in keys_of.items():
+                self._remember_answer((query.name, value), tuple(sorted(keys)))
 
     def _probe(self, query: Query[Any], values: Iterable[str]) -> None:
         """Find out which of these values have no record."""
         table, column = PROBED[query.name]
         for some in _parts(values):
             sql = statements.those_found(table, column)
-            found = {row[0] for row in self._connection.rows(sql, (json.dumps(some),))}
+            present = {
+                row[0] for row in self._connection.rows(sql, (json.dumps(some),))
+            }
             for value in some:
-                if value not in found:
-                    self._learn((query.name, value), ())
+                if value not in present:
+                    self._remember_answer((query.name, value), ())
 
     def none_yet(self, query: Query[Any], value: str) -> None:
         """Note that nothing is found under a value, because it is new."""
         if query.name in _REMEMBERED_NAMES and self._is_unknown((query.name, value)):
-            self._learn((query.name, value), ())
+            self._remember_answer((query.name, value), ())
 
     def _is_known(self, name: Name) -> bool:
         return name in self.seen or self._committed.find(name) is not None
@@ -264,11 +267,14 @@ class RememberingTransaction(RowTransaction):
         question = (query.name, value)
         keys = None if after else self._answer(question)
         if keys is not None:
-            found = [self.get(query.kind, key) for key in keys[:limit]]
-            return [record for record in found if record is not None]
+            return [
+                record
+                for key in keys[:limit]
+                if (record := self.get(query.kind, key)) is not None
+            ]
         records = super().select(query, value, after=after, limit=limit)
         if query.name in _REMEMBERED_NAMES and not after and len(records) < limit:
-            self._learn(question, tuple(record.key for record in records))
+            self._remember_answer(question, tuple(record.key for record in records))
         return records
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
@@ -284,7 +290,7 @@ class RememberingTransaction(RowTransaction):
         """Return the earliest instant that is not 0, or None."""
         known = self._instants()
         if not known.knows(over.name):
-            known.learn(over.name, super().earliest(over))
+            known.remember(over.name, super().earliest(over))
         return known.of(over.name)
 
     def _instants(self) -> Earliest:
@@ -308,9 +314,9 @@ class RememberingTransaction(RowTransaction):
         """Return the records under `value` with the highest numbers, or the lowest."""
         over = RANKED_OVER.get(ranking.name)
         if over is not None:
-            found = self.select(over, value, limit=ANSWER_KEYS_MAX + 1)
-            if len(found) <= ANSWER_KEYS_MAX:
-                ordered = _in_order(ranking, value, found, lowest=lowest, above=above)
+            answer = self.select(over, value, limit=ANSWER_KEYS_MAX + 1)
+            if len(answer) <= ANSWER_KEYS_MAX:
+                ordered = _in_order(ranking, value, answer, lowest=lowest, above=above)
                 return ordered[:limit]
         return super().ranked(ranking, value, limit=limit, lowest=lowest, above=above)
 
@@ -352,7 +358,7 @@ class RememberingTransaction(RowTransaction):
         name = type(new), new.key
         if self.seen.get(name) is not old:
             require_unchanged(self, old)
-        stored = revised(new, old.revision + 1)
+        stored = changed(new, revision=old.revision + 1)
         self._pending.replace(old, stored)
         self.seen[name] = stored
         if name[0] in RANGES_OF:
@@ -403,7 +409,7 @@ class RememberingTransaction(RowTransaction):
             return self.answers[question]
         return self._committed.answer(question)
 
-    def _learn(self, question: Question, keys: tuple[str, ...]) -> None:
+    def _remember_answer(self, question: Question, keys: tuple[str, ...]) -> None:
         self.answers[question] = keys if len(keys) <= ANSWER_KEYS_MAX else None
 
     def _follow(self, old: Record | None, new: Record | None) -> None:
@@ -426,7 +432,7 @@ class RememberingTransaction(RowTransaction):
                     keys = [key for key in known if key != record.key]
                     if value in after:
                         insort(keys, record.key)
-                    self._learn(question, tuple(keys))
+                    self._remember_answer(question, tuple(keys))
 
     def _decoded(self, kind: type[R], rows: list[Row]) -> list[R]:
         """Return the records of rows; reuse those that are cached."""

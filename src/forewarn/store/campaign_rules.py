@@ -11,9 +11,11 @@ from forewarn.store.contents import Contents, violated
 
 def campaigns(contents: Contents) -> Iterator[str]:
     """4.5: a campaign has a rollout, and each of its hosts is in one state."""
-    open_ = Counter(each.request for each in contents.open_operations)
+    open_ = Counter(operation.request for operation in contents.open_operations)
     # A host with a visit can have an operation that has ended.
-    visited = {each.request for each in contents.visits.values() if not each.ended_at}
+    visited = {
+        visit.request for visit in contents.visits.values() if not visit.ended_at
+    }
     names = Counter(
         each.name for each in contents.campaigns.values() if not each.has_ended
     )
@@ -49,16 +51,16 @@ def _shared_hosts(contents: Contents) -> Iterator[str]:
     }
     taken: dict[str, str] = {}
     for operation in contents.open_operations:
-        if operation.position and (mine := open_.get(operation.request)):
-            other = taken.setdefault(operation.host, mine)
-            if other != mine:
-                yield f"host {operation.host} is in the campaigns {other} and {mine}"
+        if operation.position and (own := open_.get(operation.request)):
+            other = taken.setdefault(operation.host, own)
+            if other != own:
+                yield f"host {operation.host} is in the campaigns {other} and {own}"
     for campaign in contents.campaigns.values():
         for host in () if campaign.has_ended else campaign.failed_hosts:
-            mine = campaign.campaign_id
-            other = taken.setdefault(host, mine)
-            if other != mine:
-                yield f"host {host} is in the campaigns {other} and {mine}"
+            own = campaign.campaign_id
+            other = taken.setdefault(host, own)
+            if other != own:
+                yield f"host {host} is in the campaigns {other} and {own}"
 
 
 def _wrong_state(campaign: CampaignRecord) -> Iterator[str]:

@@ -36,7 +36,7 @@ from forewarn.fleet.model import (
     tags_of,
 )
 from forewarn.protocol.events import Event
-from forewarn.protocol.frozen import changed, maker_of
+from forewarn.protocol.frozen import maker_of
 from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
@@ -65,11 +65,6 @@ Value: TypeAlias = str | int | None
 Row: TypeAlias = tuple[Any, ...]
 
 _RESTORE = "Restore a backup: the file is damaged or was edited."
-
-
-def revised(record: R, revision: int) -> R:
-    """Return the record with another revision."""
-    return changed(record, revision=revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +124,13 @@ def _value(kind: Any, *, nullable: bool = False) -> Column:
     shape = shape_of(kind)
 
     def encode(value: Any) -> str:
-        return "" if value is None and nullable else shape.write(value)
+        return "" if value is None else shape.write(value)
 
     @functools.lru_cache(VALUES_REMEMBERED)
     def decode(text: str) -> Any:
         return None if nullable and not text else shape.decode(json.loads(text))
 
-    return Column((str,), encode, decode)
+    return Column((str,), encode if nullable else shape.write, decode)
 
 
 def column_for(hint: Any) -> Column:
@@ -151,7 +146,7 @@ def column_for(hint: Any) -> Column:
     members = typing.get_args(hint)
     if types.EllipsisType in map(type, members):
         return _list(hint)
-    others = [each for each in members if each is not types.NoneType]
+    others = [member for member in members if member is not types.NoneType]
     nullable = len(others) < len(members)
     kind = others[0] if nullable and len(others) == 1 else hint
     if isinstance(kind, enum.EnumType):
@@ -454,7 +449,7 @@ CODECS: tuple[Codec[Any], ...] = (
                 "event_fault_domain",
                 ("fault_domain", "event_id", "scope"),
                 attrgetter("excluding_domains"),
-                attrgetter("status", "resources"),
+                attrgetter("is_planned_work", "is_live", "resources"),
             ),
         ),
     ),

@@ -5,7 +5,7 @@ or to a ConflictError if another writer has locked the file.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from forewarn.store.codec import Row
@@ -110,7 +110,7 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def write(self, statement: Write, rows: Collection[Row]) -> int:
+    def write(self, statement: Write, rows: Sequence[Row]) -> int:
         """Run a statement once for each row of parameters; return as `run` does."""
         try:
             return self._sqlite.executemany(statement.sql, rows).rowcount

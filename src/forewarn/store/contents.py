@@ -93,19 +93,19 @@ class Contents:
     @cached_property
     def events_of(self) -> Mapping[str, list[Event]]:
         """Return the events by operation."""
-        found = defaultdict[str, list[Event]](list)
+        by_operation = defaultdict[str, list[Event]](list)
         for event in self.events.values():
-            found[event.operation].append(event)
-        return found
+            by_operation[event.operation].append(event)
+        return by_operation
 
     @cached_property
     def live_events_of_scope(self) -> Mapping[str, list[Event]]:
         """Return the live events, by scope."""
-        found = defaultdict[str, list[Event]](list)
+        by_scope = defaultdict[str, list[Event]](list)
         for event in self.events.values():
             if event.is_live:
-                found[event.scope].append(event)
-        return found
+                by_scope[event.scope].append(event)
+        return by_scope
 
 
 def violated(*claims: tuple[object, str]) -> Iterator[str]:

@@ -78,8 +78,10 @@ class Digest:
         """Yield the pages, and count and digest their rows."""
         for page in pages:
             for row in page:
-                found = hashlib.blake2b(repr(row).encode(), digest_size=DIGEST_BYTES)
-                self._sum += int.from_bytes(found.digest())
+                row_digest = hashlib.blake2b(
+                    repr(row).encode(), digest_size=DIGEST_BYTES
+                )
+                self._sum += int.from_bytes(row_digest.digest())
             self.rows += len(page)
             yield page
 

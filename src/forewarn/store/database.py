@@ -4,7 +4,7 @@ Statements are in the dialect of SQLite, with `?` and `:name` for their paramete
 connection to another database translates them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from forewarn.store.codec import Row
@@ -16,7 +16,7 @@ Parameters: TypeAlias = Mapping[str, str | int] | Row
 class Database(Protocol):
     """An open connection. Each error becomes a StoreError, or a ConflictError."""
 
-    def write(self, statement: Write, rows: Collection[Row]) -> int:
+    def write(self, statement: Write, rows: Sequence[Row]) -> int:
         """Run a statement once for each row; return the number of changed rows."""
         ...
 

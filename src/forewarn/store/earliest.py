@@ -56,7 +56,7 @@ class Earliest:
         """Return the earliest instant of a range that is known."""
         return self.news[name] if name in self.news else self._committed[name]
 
-    def learn(self, name: str, instant: Micros | None) -> None:
+    def remember(self, name: str, instant: Micros | None) -> None:
         """Note the answer to a question."""
         self.news[name] = instant
         self.forgotten.discard(name)

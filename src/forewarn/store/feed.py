@@ -34,10 +34,10 @@ Changes = tuple[tuple[str, str], ...]
 
 def changes_of(written: Iterable[tuple[type[Record], str]]) -> Changes | None:
     """Return the changes for followers; None if there are more than FEED_KEYS."""
-    found = tuple(
+    changes = tuple(
         (kind.__name__, key) for kind, key in written if kind.__name__ in FOLLOWED
     )
-    return found if len(found) <= FEED_KEYS else None
+    return changes if len(changes) <= FEED_KEYS else None
 
 
 class FollowedCluster(Cluster, Protocol):

@@ -9,6 +9,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
+from forewarn.replacing import make_durable
 from forewarn.store import statements
 from forewarn.store.codec import Row
 from forewarn.store.connection import Connection
@@ -36,10 +37,10 @@ def new_file(target: Path) -> Generator[Path]:
         # Created here with its mode, so that no other user can ever read it.
         os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE))
         yield unfinished
-        _make_durable(unfinished)
+        make_durable(unfinished)
         # A link, not a rename: it fails if the name was taken meanwhile.
         os.link(unfinished, target)
-        _make_durable(target.parent)
+        make_durable(target.parent)
     except OSError as error:
         raise StoreError(
             f"the file {target} cannot be written: {error.strerror}",
@@ -48,14 +49,6 @@ def new_file(target: Path) -> Generator[Path]:
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
-
-
-def _make_durable(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_single(connection: Connection, place: str) -> None:
@@ -73,8 +66,8 @@ def make_single(connection: Connection, place: str) -> None:
 
 def integrity_faults(connection: Connection) -> list[str]:
     """Return the problems that SQLite finds in the pages of a file."""
-    found = [str(row[0]) for row in connection.rows("PRAGMA integrity_check(20)")]
-    return [] if found == ["ok"] else found
+    faults = [str(row[0]) for row in connection.rows("PRAGMA integrity_check(20)")]
+    return [] if faults == ["ok"] else faults
 
 
 class FileTarget:

@@ -48,25 +48,25 @@ def references(contents: Contents) -> Iterator[str]:
 def fleet(contents: Contents) -> Iterator[str]:
     """Report violations of the fleet file's rules: at most one fault domain of a scope
     on a host, capacity, names, addresses."""
-    found = checks.check_fleet(
+    problems = checks.check_fleet(
         contents.tenants.values(),
         contents.scopes.values(),
         contents.hosts.values(),
         contents.vms.values(),
     )
-    for problem in found:
+    for problem in problems:
         yield f"the fleet is not valid: {problem}"
 
 
 def abilities(contents: Contents) -> Iterator[str]:
     """Report answers of a driver that no decision can have stored."""
-    for found in contents.abilities.values():
-        me = f"the abilities of host {found.host}"
-        places = [(each.vm, each.action) for each in found.told]
+    for stored in contents.abilities.values():
+        me = f"the abilities of host {stored.host}"
+        places = [(ability.vm, ability.action) for ability in stored.told]
         yield from violated(
-            (found.host not in contents.hosts, f"{me} are of an unknown host"),
-            (found.since <= 0, f"{me} have no time"),
-            (not found.told, f"{me} are empty"),
+            (stored.host not in contents.hosts, f"{me} are of an unknown host"),
+            (stored.since <= 0, f"{me} have no time"),
+            (not stored.told, f"{me} are empty"),
             (len(set(places)) < len(places), f"{me} answer a question twice"),
         )
 
@@ -236,21 +236,21 @@ def capacities(contents: Contents) -> Iterator[str]:
     for name in sorted(contents.rooms.keys() - contents.hosts.keys()):
         yield f"there is a capacity of host {name}, which does not exist"
     for name, host in contents.hosts.items():
-        kept = contents.rooms.get(name)
-        if kept is None:
+        stored = contents.rooms.get(name)
+        if stored is None:
             yield f"there is no capacity of host {name}"
             continue
         right = capacity_of(
             host,
             use=total_use(guests[name]),
             works=works[name],
-            done_in=kept.done_in,
+            done_in=stored.done_in,
         )
-        if replace(kept, revision=0) != right:
+        if replace(stored, revision=0) != right:
             yield (
                 f"host {name} uses {right.used} of {right.places} places and has "
-                f"{right.works} operations, but its capacity has {kept.used} of "
-                f"{kept.places} and {kept.works}, or another zone, pool, size or state, "
+                f"{right.works} operations, but its capacity has {stored.used} of "
+                f"{stored.places} and {stored.works}, or another zone, pool, size or state, "
                 "or a cordon"
             )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from forewarn.instants import Micros
 from forewarn.protocol.abilities import Ability, Able
+from forewarn.protocol.frozen import same_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +21,10 @@ class HostAbilities:
     """When the driver first gave this answer."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.host
+    key = same_as("host")
+    """The key in a store."""
 
     @property
     def rules_out_something(self) -> bool:
         """Return whether the driver told that anything is not possible."""
-        return any(each.able is Able.NO for each in self.told)
+        return any(ability.able is Able.NO for ability in self.told)

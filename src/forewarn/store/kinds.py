@@ -369,7 +369,7 @@ LOSSES_IN_RACK: Query[Loss] = Query(
     "losses_in_rack", Loss, lambda loss: (loss.rack,) if loss.rack else ()
 )
 ALL_BLACKOUTS: Query[WideBlackout] = Query("all_blackouts", WideBlackout, everything)
-"""The blackouts of the service: few, and most decisions about routine work read them."""
+"""The blackouts of the service: few, and most decisions about planned work read them."""
 ALL_ABILITIES: Query[HostAbilities] = Query("all_abilities", HostAbilities, everything)
 """The answers of the driver about hosts, for a plan of the whole fleet."""
 ALL_RELAY_LINKS: Query[RelayLink] = Query("all_relay_links", RelayLink, everything)

@@ -76,17 +76,17 @@ class ProcessLock:
                     f"the store {path} cannot be opened: {error.strerror}",
                     hint="Allow the service's user to write the file and its directory.",
                 ) from error
-            found = os.fstat(descriptor)
+            status = os.fstat(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(descriptor)
-                _refuse(path, _holder_of(found))
+                _refuse(path, _holder_of(status))
             except OSError:
                 os.close(descriptor)
                 raise
             self._database = descriptor
-            self.inode = found.st_dev, found.st_ino
+            self.inode = status.st_dev, status.st_ino
             _held.add(self.inode)
 
     def release(self) -> None:
@@ -130,11 +130,11 @@ def _lock_name(path: Path) -> int:
 
 def _inode_of(path: Path) -> Inode:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         # The file will be created, or the error is reported when it is opened.
         return 0, 0
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _holder_of(found: os.stat_result) -> int:

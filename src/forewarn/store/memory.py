@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from forewarn.instants import Micros
-from forewarn.store.codec import revised
+from forewarn.protocol.frozen import changed
 from forewarn.store.indexes import END, FIRST, Place, Table
 from forewarn.store.kinds import AUDIT_AT, KINDS
 from forewarn.store.port import (
@@ -121,8 +121,8 @@ class _View:
 
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
         """Return bounds of the keys of audit entries with an instant in [first, end)."""
-        found = self._find(AUDIT_AT, "", sys.maxsize, after=(first, ""), end=(end, ""))
-        keys = [key for _, key in found]
+        places = self._find(AUDIT_AT, "", sys.maxsize, after=(first, ""), end=(end, ""))
+        keys = [key for _, key in places]
         return (before(min(keys)), max(keys)) if keys else None
 
     def ranked(
@@ -151,10 +151,10 @@ class _View:
         assert limit > 0
         records: list[R] = []
         with self._state.lock:
-            found = self._find(
+            places = self._find(
                 question, value, limit, after=after, end=end, lowest=lowest
             )
-            for _, key in found:
+            for _, key in places:
                 record = self.get(question.kind, key)
                 assert record is not None, "an index has a record that does not exist"
                 records.append(record)
@@ -182,12 +182,12 @@ class _View:
                 end=end,
                 lowest=lowest,
             )
-            found = [place for place in stored if place[1] not in layer.hidden]
-            found += layer.table.find(
+            places = [place for place in stored if place[1] not in layer.hidden]
+            places += layer.table.find(
                 question, value, limit, after=after, end=end, lowest=lowest
             )
-            found.sort(reverse=not lowest)
-            return found[:limit]
+            places.sort(reverse=not lowest)
+            return places[:limit]
 
     # -- writes --------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class _View:
         assert type(new) is type(old)
         assert new.key == old.key
         require_unchanged(self, old)
-        stored = revised(new, old.revision + 1)
+        stored = changed(new, revision=old.revision + 1)
         self._write(type(old), old.key, stored)
         return stored
 

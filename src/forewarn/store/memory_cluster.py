@@ -86,7 +86,9 @@ class MemoryCluster:
         """Return the row of the lease."""
         return self._do("lease", lambda shared: shared.lease)
 
-    def take(self, seen: LeaseRow, *, holder: str, url: str) -> LeaseRow | None:
+    def take(
+        self, seen: LeaseRow, *, holder: str, url: str, seconds: float = 0.0
+    ) -> LeaseRow | None:
         """Begin a new term if the row still has the term and beat of `seen`."""
 
         def take(shared: SharedMemory) -> LeaseRow | None:
@@ -94,7 +96,12 @@ class MemoryCluster:
             if (row.term, row.beat) != (seen.term, seen.beat):
                 return None
             shared.lease = replace(
-                row, term=row.term + 1, beat=row.beat + 1, holder=holder, url=url
+                row,
+                term=row.term + 1,
+                beat=row.beat + 1,
+                holder=holder,
+                url=url,
+                seconds=seconds,
             )
             shared.ring()
             return shared.lease
@@ -251,6 +258,11 @@ class MemoryLeaderStore(MemoryStore):
     def _fence(self, written: Collection[Address]) -> None:
         shared = self._shared
         row = self._check()
+        if row.number != self._number:
+            raise NotLeaderError(
+                f"term {self._term} has ended: the database is at transaction {row.number},"
+                f" and this replica at {self._number}"
+            )
         self._number = row.number + 1
         shared.lease = replace(row, number=self._number)
         changes = changes_of(written)

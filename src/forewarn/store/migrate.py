@@ -39,8 +39,8 @@ class Step:
 def load_steps() -> tuple[Step, ...]:
     """Return the steps of this version, in order."""
     files = resources.files("forewarn.store").joinpath("sql").iterdir()
-    found = (_FILE.fullmatch(file.name) for file in files)
-    names = sorted(match[0] for match in found if match)
+    matches = (_FILE.fullmatch(file.name) for file in files)
+    names = sorted(match[0] for match in matches if match)
     steps = tuple(Step(int(name[:4]), name, read_sql(name)) for name in names)
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))
     return steps

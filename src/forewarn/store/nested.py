@@ -144,9 +144,9 @@ def members_of(hint: Any) -> dict[str, Any]:
         return {}
     hints = typing.get_type_hints(kind)
     return {
-        each.name: None if each.default is dataclasses.MISSING else each.default
-        for each in dataclasses.fields(kind)
-        if hints[each.name] in _PLAIN
+        field.name: None if field.default is dataclasses.MISSING else field.default
+        for field in dataclasses.fields(kind)
+        if hints[field.name] in _PLAIN
     }
 
 
@@ -179,12 +179,14 @@ def _object(kind: type[Any], tag: str = "") -> Shape:
     def decode(value: object) -> Any:
         if not isinstance(value, dict):
             raise TypeError(f"{value!r} is not a {kind.__name__}")
-        found = dict(cast("dict[str, object]", value))
-        if tag and found.pop("kind", None) != tag:
+        members = dict(cast("dict[str, object]", value))
+        if tag and members.pop("kind", None) != tag:
             raise TypeError(f"{value!r} is not a {kind.__name__}")
-        if not needed <= found.keys() <= shapes.keys():
+        if not needed <= members.keys() <= shapes.keys():
             raise TypeError(f"{value!r} is not a {kind.__name__}")
-        return kind(**{name: shapes[name].decode(each) for name, each in found.items()})
+        return kind(
+            **{name: shapes[name].decode(each) for name, each in members.items()}
+        )
 
     plain = {name: hints[name] for name in shapes if hints[name] in _PLAIN}
     if tag or len(plain) < len(shapes):
@@ -202,10 +204,10 @@ def _plain_decoder(
 
     def decode(value: object) -> Any:
         if isinstance(value, dict):
-            found = cast("dict[str, object]", value)
-            known = [*map(types_of.get, found)]
-            if needed <= found.keys() and [*map(type, found.values())] == known:
-                return kind(**found)
+            members = cast("dict[str, object]", value)
+            known = [*map(types_of.get, members)]
+            if needed <= members.keys() and [*map(type, members.values())] == known:
+                return kind(**members)
         raise TypeError(f"{value!r} is not a {kind.__name__}")
 
     return decode
@@ -219,10 +221,10 @@ def _union(members: tuple[Any, ...]) -> Shape:
     shapes = {kind: _object(member, kind) for kind, member in kinds.items()}
 
     def decode(value: object) -> Any:
-        found = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-        shape = shapes.get(str(found.get("kind")))
+        members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        shape = shapes.get(str(members.get("kind")))
         if shape is None:
             raise TypeError(f"{value!r} has an unknown kind")
-        return shape.decode(found)
+        return shape.decode(members)
 
     return Shape(lambda value: shapes[value.kind].write(value), decode)

@@ -4,7 +4,6 @@ A notice has the values of the moment at which it was written, so that it is the
 each delivery. Only receivers of operators get notices.
 """
 
-import enum
 from dataclasses import dataclass
 
 from forewarn.campaigns.lifecycle import CampaignState
@@ -12,13 +11,14 @@ from forewarn.campaigns.model import Impact
 from forewarn.campaigns.record import CampaignRecord, Halt
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.losses import Losses
 
 NOTICE_HOSTS_MAX = 10
 """Maximum failed hosts that a notice names: its report has all of them."""
 
 
-class NoticeKind(enum.Enum):
+class NoticeKind(Enumeration):
     """The kind of a notice."""
 
     CAMPAIGN_STARTED = "campaign-started"

@@ -15,9 +15,9 @@ _EXAMPLES = (
     " sqlite:////var/lib/forewarn/forewarn.db or " + postgres_url.EXAMPLE
 )
 
-_BESIDE_DATABASE = Path("forewarn")
-"""The file beside which a driver keeps its memory if the store is in no file: the service
-runs in the directory of its state."""
+_MEMORY_PREFIX = Path("forewarn")
+"""Beginning of the path of a driver's records if the store is not a file. It is relative,
+because the service runs in the directory of its state."""
 
 
 def open_store(url: str) -> Store:
@@ -94,13 +94,18 @@ def place_of(url: str) -> str:
     return str(path_of(url) or "")
 
 
-def beside(url: str, ending: str) -> Path | None:
+def companion_file(url: str, ending: str) -> Path | None:
     """Return the file for other memory of a service with a store, by its ending.
 
     None: the store is in memory.
     """
-    file = _BESIDE_DATABASE if postgres_url.is_url(url) else path_of(url)
+    file = _MEMORY_PREFIX if postgres_url.is_url(url) else path_of(url)
     return None if file is None else file.with_name(f"{file.name}.{ending}")
+
+
+def memory_file(url: str, ending: str) -> Path:
+    """Return the file for other memory of a service, whatever its store is."""
+    return companion_file(url, ending) or Path(f"{_MEMORY_PREFIX}.{ending}")
 
 
 def _is_path(text: str) -> bool:

@@ -86,19 +86,19 @@ def announced_domains(contents: Contents) -> Iterator[str]:
     """
     for scope, events in contents.live_events_of_scope.items():
         first: tuple[int, str] | None = None
-        told: set[str] = set()
+        announced: set[str] = set()
         domains: set[int] = set()
         most = 1
         for event in events:
             operation = contents.operations.get(event.operation)
             if operation is None or operation.position == 0:
                 continue
-            told.add(operation.operation_id)
+            announced.add(operation.operation_id)
             most = max(most, 1 + _overlap_of(contents, operation))
             for domain in sorted(event.excluding_domains):
                 first = first or (domain, operation.operation_id)
                 domains.add(domain)
-                if len(domains) > most and domain != first[0] and len(told) > 1:
+                if len(domains) > most and domain != first[0] and len(announced) > 1:
                     yield (
                         f"rollouts have announced two fault domains of scope {scope}: "
                         f"{first[0]} by {first[1]}, and {domain} by "

@@ -78,7 +78,8 @@ class StoreBusyError(StoreError):
 
 
 class NotLeaderError(StoreError):
-    """Another replica has taken the lease: nothing of this transaction was written."""
+    """The term has ended: another service has begun one, or the database has lost
+    transactions of this one. Work that is done later is not written."""
 
 
 class StoreTooNewError(StoreError):
@@ -216,13 +217,25 @@ def every(
     after: str = "",
     page: int = PAGE_ROWS,
 ) -> Iterator[R]:
-    """Yield all records found under `value` after a key, a page at a time."""
+    """Return an iterator of all records found under `value` after a key.
+
+    It reads a page at a time. Most questions have less than one.
+    """
+    records = reader.select(query, value, after=after, limit=page)
+    if len(records) < page:
+        return iter(records)
+    return _pages(reader, query, value, records, page)
+
+
+def _pages(
+    reader: Reader, query: Query[R], value: str, records: list[R], page: int
+) -> Iterator[R]:
+    """Yield these records, and then those of the pages after them."""
     while True:
-        records = reader.select(query, value, after=after, limit=page)
         yield from records
         if len(records) < page:
             return
-        after = records[-1].key
+        records = reader.select(query, value, after=records[-1].key, limit=page)
 
 
 @runtime_checkable
@@ -265,21 +278,14 @@ def none_yet(reader: Reader, query: Query[Any], value: str) -> None:
         reader.none_yet(query, value)
 
 
-@runtime_checkable
-class LatestStore(Protocol):
-    """A store whose writer remembers what it has read and written."""
-
-    def latest(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` on the committed state, between two transactions."""
-        ...
-
-
 def latest(store: Store, work: Callable[[Reader], T]) -> T:
     """Run `work` on the committed state, with what the writer remembers of it.
 
     This is for the thread that writes: another one waits for its transactions.
     """
-    return store.latest(work) if isinstance(store, LatestStore) else store.read(work)
+    # To compare the store with a protocol takes as long as some of these questions.
+    read: Callable[[Callable[[Reader], T]], T] = getattr(store, "latest", store.read)
+    return read(work)
 
 
 Columns: TypeAlias = Sequence[Sequence[Any]]
@@ -340,7 +346,7 @@ def columns(
     if isinstance(reader, ColumnReader):
         yield from reader.columns(query, names, between=between)
         return
-    found = sorted(
+    keys = sorted(
         (
             (value, record)
             for record in every(reader, kinds.EVERYTHING[query.kind])
@@ -349,9 +355,9 @@ def columns(
         ),
         key=lambda each: (each[0], each[1].key),
     )
-    if found:
+    if keys:
         get = _fields_of(names)
-        yield [*zip(*(get(record) for _, record in found), strict=True)]
+        yield [*zip(*(get(record) for _, record in keys), strict=True)]
 
 
 def columns_of(
@@ -364,8 +370,8 @@ def columns_of(
     if isinstance(reader, ColumnReader):
         yield from reader.columns_of(kind, names, keys)
         return
-    found = [reader.get(kind, key) for key in sorted(set(keys))]
-    there = [record for record in found if record is not None]
+    rows = [reader.get(kind, key) for key in sorted(set(keys))]
+    there = [record for record in rows if record is not None]
     if there:
         yield [*zip(*map(_fields_of(names), there), strict=True)]
 
@@ -374,14 +380,14 @@ def _fields_of(names: Sequence[str]) -> Callable[[Record], tuple[Any, ...]]:
     """Return a getter of these fields, and of fields of the members of lists."""
 
     def get(record: Record) -> tuple[Any, ...]:
-        found: list[Any] = []
+        values: list[Any] = []
         for name in names:
             column, _, part = name.partition(".")
             value = getattr(record, column)
-            found.append(
+            values.append(
                 tuple(getattr(each, part) for each in value) if part else value
             )
-        return tuple(found)
+        return tuple(values)
 
     return get
 

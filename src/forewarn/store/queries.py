@@ -81,16 +81,16 @@ def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
     """Return the statements for all questions in the module `kinds`, by name."""
     written = parse(read_sql("queries.sql"))
     codec_of = {codec.kind: codec for codec in codecs}
-    found = {"audit_keys": written["audit_keys"]}
+    texts = {"audit_keys": written["audit_keys"]}
     for item in vars(kinds).values():
         if isinstance(item, questions.Question):
             question = cast("questions.AnyQuestion[Any]", item)
             codec = codec_of[question.kind]
             for name, sql in _complete(question, codec, written).items():
-                found[name] = _EVERY.sub(_listing(codec), sql)
+                texts[name] = _EVERY.sub(_listing(codec), sql)
                 if name in LATEST:
-                    found[f"latest_{name}"] = _from_the_end(found[name])
-    return found
+                    texts[f"latest_{name}"] = _from_the_end(texts[name])
+    return texts
 
 
 def _listing(codec: Codec[Any]) -> Callable[[re.Match[str]], str]:

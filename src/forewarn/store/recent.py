@@ -24,8 +24,8 @@ class Recent(Generic[K, V]):
 
     def find(self, name: K) -> V | None:
         """Return the entry with this name, or None."""
-        found = self._young.get(name)
-        return self._old.get(name) if found is None else found
+        value = self._young.get(name)
+        return self._old.get(name) if value is None else value
 
     def take(self, news: Mapping[K, V | None], limit: int) -> None:
         """Store entries, and remove those with None; keep at most `limit`."""

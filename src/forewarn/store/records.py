@@ -8,14 +8,15 @@
 - The brake, the losses that it counts, tallies, and the leader: its term and its secret.
 """
 
-import enum
 from dataclasses import dataclass, field
 
 from forewarn.campaigns.record import Halt
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.events import Outcome
+from forewarn.protocol.frozen import same_as
 from forewarn.protocol.losses import Losses
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.verbs import Action, TargetKind, Verb
@@ -23,7 +24,7 @@ from forewarn.store.notices import Notice
 from forewarn.verbs.roles import READ_ONLY, Role
 
 
-class AuditKind(enum.Enum):
+class AuditKind(Enumeration):
     """The kind of an audit entry; `forewarn history` shows its value."""
 
     MAINTAIN_ORDERED = "maintain ordered"
@@ -232,10 +233,8 @@ class AuditEntry:
     facts: Facts = NOTHING
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the entry's id."""
-        return self.entry_id
+    key = same_as("entry_id")
+    """The key in a store."""
 
     @property
     def what(self) -> str:
@@ -252,11 +251,13 @@ class AuditEntry:
         if not self.operation:
             return self.subjects
         if self.kind is AuditKind.VM_MOVED:
-            return tuple(each for each in self.subjects if each.startswith("host:"))
+            return tuple(
+                subject for subject in self.subjects if subject.startswith("host:")
+            )
         return ()
 
 
-class EventChange(enum.Enum):
+class EventChange(Enumeration):
     """The change of an event."""
 
     SCHEDULED = "scheduled"
@@ -290,10 +291,8 @@ class OutboxMessage:
     """The approver of the event; a tenant's receiver gets it redacted."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the message's id."""
-        return self.message_id
+    key = same_as("message_id")
+    """The key in a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,10 +321,8 @@ class Token:
     """The host whose relay holds the token; empty: the token is for no relay."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.token_id
+    key = same_as("token_id")
+    """The key in a store."""
 
     @property
     def read_only(self) -> bool:
@@ -354,10 +351,8 @@ class OrderKey:
     """When the key can be used for another request."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.key_id
+    key = same_as("key_id")
+    """The key in a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,10 +379,8 @@ class Choice:
     """Number of times that it was deferred."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.choice_id
+    key = same_as("choice_id")
+    """The key in a store."""
 
 
 def choice_key(request: str, scope: str, vm: str = "") -> str:
@@ -408,7 +401,7 @@ class Brake:
     reason: str
     since: Micros
     withdraws: bool = False
-    """Whether announced routine work is withdrawn, instead of held."""
+    """Whether announced planned work is withdrawn, instead of held."""
     losses: Losses | None = None
     """The losses that exceeded a limit; None: an operator put it on, and none did."""
     due_at: Micros = 0
@@ -416,10 +409,8 @@ class Brake:
     off."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the only record."""
-        return self.name
+    key = same_as("name")
+    """The key in a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -434,10 +425,8 @@ class Loss:
     """The end of the span of the brake, at which it is forgotten."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.name
+    key = same_as("name")
+    """The key in a store."""
 
     @property
     def tallies(self) -> tuple[str, ...]:
@@ -473,10 +462,8 @@ class Tally:
     """At least 1: a tally of nothing is not stored."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.name
+    key = same_as("name")
+    """The key in a store."""
 
 
 LEADER_KEY = "leader"
@@ -494,7 +481,5 @@ class Leader:
     derived from it."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the only record."""
-        return self.name
+    key = same_as("name")
+    """The key in a store."""

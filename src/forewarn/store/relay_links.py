@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
+from forewarn.protocol.frozen import same_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +18,9 @@ class RelayLink:
     """The term of the service in which the relay was last heard. In a later term, nothing
     is known of it."""
     silent_since: Micros = 0
-    """Since when it has not confirmed a change, or is away; 0: it has confirmed all."""
+    """Time since which the relay is disconnected, or has a change that it has not confirmed;
+    0: neither."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.host
+    key = same_as("host")
+    """The key in a store."""

@@ -50,8 +50,8 @@ class SnapshotReader(RowReader):
         sql = statements.columns_of(
             codec.table, statements.columns_for(names), codec.key
         )
-        asked = (json.dumps([*keys]),)
-        for page in self._connection.pages(sql, COLUMN_ROWS, asked):
+        parameters = (json.dumps([*keys]),)
+        for page in self._connection.pages(sql, COLUMN_ROWS, parameters):
             yield codec.transposed(names, page)
 
 

@@ -144,13 +144,13 @@ class SqliteStore:
     def _find_inode(self) -> tuple[int, int]:
         """Return device and inode of the file with the store's name."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError as error:
             raise StoreError(
                 f"the store's file {self._path} was removed: {error.strerror}",
                 hint=_MOVED,
             ) from error
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _check_inode(self) -> None:
         """Raise StoreError if the store's name now belongs to another file.

@@ -5,13 +5,14 @@ has changed after it was read. The caller checks the number of changed rows. Tab
 columns are constants of this program, and all values are parameters.
 """
 
-import enum
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forewarn.protocol.enumerations import Enumeration
 
-class Verb(enum.Enum):
+
+class Verb(Enumeration):
     """The effect of a statement on rows."""
 
     ADD = "add"

@@ -49,13 +49,13 @@ def made_by(steps: Sequence[Step]) -> tuple[Table, ...]:
 def definitions(steps: Sequence[Step]) -> Definitions:
     """Return the definitions of the tables and indexes that `steps` end with."""
     with contextlib.closing(_made(steps)) as memory:
-        found = memory.execute(
+        rows = memory.execute(
             "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
             " ORDER BY name"
         ).fetchall()
     return Definitions(
-        tables=tuple(sql for kind, _, sql in found if kind == "table"),
-        indexes={name: sql for kind, name, sql in found if kind == "index"},
+        tables=tuple(sql for kind, _, sql in rows if kind == "table"),
+        indexes={name: sql for kind, name, sql in rows if kind == "index"},
     )
 
 

@@ -21,8 +21,8 @@ def visits(contents: Contents) -> Iterator[str]:
     for visit in contents.visits.values():
         me = f"visit {visit.visit_id}"
         yield from unknown(f"{me} is of request", {visit.request}, contents.requests)
-        for what in _wrong(visit, contents):
-            yield f"{me} is {visit.state.value}, but {what}"
+        for violation in _wrong(visit, contents):
+            yield f"{me} is {visit.state.value}, but {violation}"
     hosts = Counter(
         visit.host for visit in contents.visits.values() if visit.holds_slot
     )
@@ -71,7 +71,7 @@ def _wrong(visit: Visit, contents: Contents) -> Iterator[str]:
         (
             host is not None
             and visit.state in ENTERED_VISITS
-            and not any(each.by.name == visit.visit_id for each in host.cordons),
+            and not any(cordon.by.name == visit.visit_id for cordon in host.cordons),
             f"host {visit.host} is not cordoned for it",
         ),
     )

@@ -1,4 +1,4 @@
-"""The record of a blackout of the service: a time in which no routine work begins.
+"""The record of a blackout of the service: a time in which no planned work begins.
 
 Blackouts of one campaign are part of its record.
 """
@@ -10,6 +10,7 @@ from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.model import LABEL
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
+from forewarn.protocol.frozen import same_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +29,8 @@ class WideBlackout:
     """When it was set last."""
     revision: int = 0
 
-    @property
-    def key(self) -> str:
-        """Return the key of the record."""
-        return self.name
+    key = same_as("name")
+    """The key in a store."""
 
     @property
     def is_of_fleet(self) -> bool:
@@ -43,8 +42,8 @@ class WideBlackout:
 
         Places of one kind are alternatives, and a host matches every kind.
         """
-        kinds = {kind_of(each) for each in self.places}
-        at = {kind_of(each) for each in self.places if each in places}
+        kinds = {kind_of(place) for place in self.places}
+        at = {kind_of(place) for place in self.places if place in places}
         return kinds == at
 
 

@@ -73,7 +73,7 @@ def references(contents: Contents) -> Iterator[str]:
             f"{me} is of operation", {event.operation}, contents.operations
         )
         if event.is_live:
-            vms = {each.vm for each in event.resources}
+            vms = {resource.vm for resource in event.resources}
             yield from unknown(f"{me} is of scope", {event.scope}, contents.scopes)
             yield from unknown(f"{me} names VM", vms, contents.vms)
 
@@ -88,10 +88,10 @@ def operations(contents: Contents) -> Iterator[str]:
             *_wrong_vms(operation),
             *_wrong_events(operation, contents.events_of[operation.operation_id]),
         ]
-        for what in wrong:
+        for violation in wrong:
             yield (
                 f"operation {operation.operation_id} is {operation.state.value}, but "
-                f"{what}"
+                f"{violation}"
             )
 
 
@@ -210,7 +210,7 @@ def events(contents: Contents) -> Iterator[str]:
         is_removed = event.status is EventStatus.REMOVED
         operation = contents.operations.get(event.operation)
         is_planned_work = operation is not None and operation.verb in PLANNED_VERBS
-        for what in violated(
+        for violation in violated(
             (event.not_before % SECOND, "has a NotBefore with a fraction of a second"),
             (wrong, f"is approved, but its approver {wrong}"),
             (
@@ -231,7 +231,7 @@ def events(contents: Contents) -> Iterator[str]:
                 "and its operation disagree whether it is planned work",
             ),
         ):
-            yield f"event {event.event_id} {what}"
+            yield f"event {event.event_id} {violation}"
 
 
 def timers(contents: Contents) -> Iterator[str]:
@@ -304,7 +304,9 @@ def requests(contents: Contents) -> Iterator[str]:
     in_flight.update(
         visit.request for visit in contents.visits.values() if visit.holds_slot
     )
-    visited = {each.request for each in contents.visits.values() if not each.ended_at}
+    visited = {
+        visit.request for visit in contents.visits.values() if not visit.ended_at
+    }
     for name, request in contents.requests.items():
         count, at_once = in_flight[name], request.at_once
         under_way = states[name] - ENDED_STATES
@@ -368,7 +370,7 @@ def wrong_entry(entry: AuditEntry, contents: Contents) -> str:
     by = wrong_actor(entry.facts.by) if entry.facts.by else ""
     actor = wrong_actor(entry.actor)
     blocker = next(wrong_blockers(entry.facts.blockers), "")
-    what = first_of(
+    violation = first_of(
         (place, f" {place}"),
         (
             entry.operation and f"operation:{entry.operation}" not in entry.subjects,
@@ -382,7 +384,7 @@ def wrong_entry(entry: AuditEntry, contents: Contents) -> str:
         (actor, f": its actor {actor}"),
         (blocker, f": {blocker}"),
     )
-    return what and f"audit entry {entry.entry_id}{what}"
+    return violation and f"audit entry {entry.entry_id}{violation}"
 
 
 _NAMED = frozenset(
@@ -409,7 +411,7 @@ def wrong_message(message: OutboxMessage, contents: Contents) -> str:
     body = None if is_notice else _parsed(message.body)
     is_event = isinstance(body, dict) and body.keys() >= {"EventId", "EventStatus"}
     place = wrong_key(message.message_id, contents)
-    what = first_of(
+    violation = first_of(
         (place, place),
         (
             not message.receiver or not message.public_id,
@@ -422,12 +424,12 @@ def wrong_message(message: OutboxMessage, contents: Contents) -> str:
         ),
         (is_event and message.change is None, "has no change"),
     )
-    return what and f"message {message.message_id} of the outbox {what}"
+    return violation and f"message {message.message_id} of the outbox {violation}"
 
 
 def wrong_order_key(found: OrderKey, _contents: Contents) -> str:
     """Return the problem of a stored Idempotency-Key, or nothing."""
-    what = first_of(
+    violation = first_of(
         (
             not (is_digest(found.key_id) and is_digest(found.digest)),
             "has an invalid digest of the caller and key, or of the request",
@@ -438,13 +440,13 @@ def wrong_order_key(found: OrderKey, _contents: Contents) -> str:
         ),
         (_parsed(found.result) is None, "has no valid result"),
     )
-    return what and f"order key {found.key_id} {what}"
+    return violation and f"order key {found.key_id} {violation}"
 
 
 def wrong_choice(found: Choice, contents: Contents) -> str:
     """Return the problem of a tenant's choice, or nothing."""
     request = contents.requests.get(found.request)
-    what = first_of(
+    violation = first_of(
         (
             found.choice_id != choice_key(found.request, found.scope, found.vm),
             "has the key of another one",
@@ -458,7 +460,7 @@ def wrong_choice(found: Choice, contents: Contents) -> str:
             "has an invalid time or number",
         ),
     )
-    return what and f"choice {found.choice_id} {what}"
+    return violation and f"choice {found.choice_id} {violation}"
 
 
 def _parsed(text: str) -> object:

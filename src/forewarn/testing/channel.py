@@ -132,7 +132,7 @@ def _event(event: Event) -> Json:
 
 
 def _events(events: list[Event]) -> Json:
-    return {"events": [_event(each)["event"] for each in events]}
+    return {"events": [_event(event)["event"] for event in events]}
 
 
 def _requests(requests: list[JournalEntry]) -> Json:

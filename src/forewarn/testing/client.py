@@ -331,7 +331,8 @@ class HttpClient:
         result, pause = once(), self._pause
         for _ in range(PATIENCE):
             is_limited = any(
-                each.status == HTTPStatus.TOO_MANY_REQUESTS for each in answers(result)
+                answer.status == HTTPStatus.TOO_MANY_REQUESTS
+                for answer in answers(result)
             )
             if pause is None or not is_limited:
                 break

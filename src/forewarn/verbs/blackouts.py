@@ -1,4 +1,4 @@
-"""The verbs of the command `forewarn blackout`: when no routine work begins."""
+"""The verbs of the command `forewarn blackout`: when no planned work begins."""
 
 from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind, Refusal, Targets
 
@@ -19,7 +19,7 @@ BLACKOUT_ENTRIES = (
     Entry(
         name="blackout-set",
         group="blackout",
-        summary="set a time in which no routine work begins",
+        summary="set a time in which no planned work begins",
         text="Set a blackout of the service, or change the one with this name: a time in "
         "which no maintenance, OS upgrade or reimage is announced or started, in the whole "
         "fleet or in a part of it. Announced hosts of rollouts and campaigns that would "
@@ -73,8 +73,8 @@ BLACKOUT_ENTRIES = (
                 ),
             ),
             Refusal(
-                when="it would leave no time for routine work",
-                sentences=("with blackout …, no routine work could ever begin",),
+                when="it would leave no time for planned work",
+                sentences=("with blackout …, no planned work could ever begin",),
             ),
             Refusal(
                 when="there are 50 blackouts",

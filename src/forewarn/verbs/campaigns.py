@@ -1,15 +1,13 @@
 """The verbs of the command `forewarn campaign` that steer a campaign."""
 
-from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind, Refusal, Targets
-from forewarn.verbs.roles import Role
-
-_CAMPAIGN = Targets(
-    kind=Kind.CAMPAIGN,
-    key="campaign",
-    metavar="NAME",
-    about="Name or ID of the campaign.",
-    is_list=False,
+from forewarn.verbs.campaign_terms import (
+    CAMPAIGN_ENDED,
+    CAMPAIGN_SET,
+    CAMPAIGN_TARGETS,
+    HOSTS,
 )
+from forewarn.verbs.model import Answer, Argument, Entry, Form, Refusal
+from forewarn.verbs.roles import Role
 
 EMERGENCY_ALONE = Refusal(
     when="it is an emergency, and campaigns.second_person is on",
@@ -18,9 +16,9 @@ EMERGENCY_ALONE = Refusal(
 """Refusal of emergency work that would begin at once."""
 
 _HOSTS = Argument(
-    key="hosts",
+    key=HOSTS,
     form=Form.NAMES,
-    option="hosts",
+    option=HOSTS,
     metavar="HOST",
     about="Names of failed or deferred hosts of the campaign.",
 )
@@ -31,10 +29,6 @@ _ALL_OWNERS = Argument(
     about="Also end the pauses of others.",
 )
 
-_ENDED = Refusal(
-    when="the campaign has ended",
-    sentences=("campaign … is …",),
-)
 _UNEXPLAINED = Refusal(
     when="no reason is given",
     sentences=("… needs a reason",),
@@ -49,10 +43,10 @@ CAMPAIGN_ENTRIES = (
         text="Pause a campaign: it announces no further host. Announced hosts continue. "
         "Several operators can pause a campaign; it continues when the last of them "
         "resumes it.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         answer=Answer.CAMPAIGN,
         refusals=(
-            _ENDED,
+            CAMPAIGN_ENDED,
             _UNEXPLAINED,
             Refusal(
                 when="the requester has already paused it",
@@ -71,10 +65,10 @@ CAMPAIGN_ENTRIES = (
         "withdrawn without impact. On a host that is being emptied, the VM under way is moved, "
         "and the others stay: the host is opened without work, and announced again after "
         "`campaign resume`. Work that has begun on a host continues to its end.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         answer=Answer.CAMPAIGN,
         refusals=(
-            _ENDED,
+            CAMPAIGN_ENDED,
             _UNEXPLAINED,
             Refusal(
                 when="the campaign is halted",
@@ -91,7 +85,7 @@ CAMPAIGN_ENTRIES = (
         text="Let a campaign continue: its halt ends, and so does the requester's pause. "
         "It begins with one host in flight, then two, four, and so on up to its budget. "
         "Earlier failures do not halt it again.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         arguments=(
             _ALL_OWNERS,
             Argument(
@@ -103,7 +97,7 @@ CAMPAIGN_ENTRIES = (
         ),
         answer=Answer.CAMPAIGN,
         refusals=(
-            _ENDED,
+            CAMPAIGN_ENDED,
             _UNEXPLAINED,
             Refusal(
                 when="the campaign is not paused or halted",
@@ -146,9 +140,9 @@ CAMPAIGN_ENTRIES = (
         "that have not started are left out. A host that is being emptied is opened without "
         "work after the move of the VM under way. Work that has begun on a host continues "
         "to its end. Failed hosts stay cordoned.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         answer=Answer.CAMPAIGN,
-        refusals=(_ENDED, _UNEXPLAINED),
+        refusals=(CAMPAIGN_ENDED, _UNEXPLAINED),
         examples=("forewarn campaign abort bios-2.19 --reason 'faulty image'",),
         body={"campaign": "bios-2.19", "reason": "faulty image"},
     ),
@@ -161,7 +155,7 @@ CAMPAIGN_ENTRIES = (
         "done or skipped. It begins when the current stage has soaked. A halt in this time "
         "withdraws the approval. If campaigns.second_person is on, the approval of stage 1 "
         "by another operator releases an emergency campaign.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         arguments=(
             Argument(
                 key="stage",
@@ -174,7 +168,7 @@ CAMPAIGN_ENTRIES = (
         ),
         answer=Answer.CAMPAIGN,
         refusals=(
-            _ENDED,
+            CAMPAIGN_ENDED,
             Refusal(
                 when="the stage is not the next one",
                 sentences=(
@@ -218,7 +212,7 @@ CAMPAIGN_ENTRIES = (
         "that failed, if its work had begun. Otherwise, the VMs get a full notice again. A "
         "deferred host, whose VMs could not be moved away, is tried at its turn without a "
         "pause. A halted campaign also needs `campaign resume`.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         arguments=(
             _HOSTS,
             Argument(
@@ -229,7 +223,7 @@ CAMPAIGN_ENTRIES = (
         ),
         answer=Answer.CAMPAIGN_HOSTS,
         refusals=(
-            _ENDED,
+            CAMPAIGN_ENDED,
             Refusal(
                 when="neither hosts nor --failed are given",
                 sentences=("name hosts, or all failed hosts",),
@@ -255,12 +249,12 @@ CAMPAIGN_ENTRIES = (
         text="Leave hosts out of a campaign: hosts that have failed, or have not started. "
         "An announcement is withdrawn without impact. A failed host stays cordoned until "
         "`forewarn host open`.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         arguments=(
             Argument(
-                key="hosts",
+                key=HOSTS,
                 form=Form.NAMES,
-                option="hosts",
+                option=HOSTS,
                 metavar="HOST",
                 is_needed=True,
                 about="Names of hosts of the campaign.",
@@ -268,7 +262,7 @@ CAMPAIGN_ENTRIES = (
         ),
         answer=Answer.CAMPAIGN_HOSTS,
         refusals=(
-            _ENDED,
+            CAMPAIGN_ENDED,
             _UNEXPLAINED,
             Refusal(
                 when="all hosts that are left have started",
@@ -296,12 +290,12 @@ CAMPAIGN_ENTRIES = (
         text="Take hosts into a campaign that has not ended. They come last in its order, "
         "in its last stage. A host must be free, up, in no other campaign, and possible "
         "to empty if the campaign moves VMs away.",
-        targets=_CAMPAIGN,
+        targets=CAMPAIGN_TARGETS,
         arguments=(
             Argument(
-                key="hosts",
+                key=HOSTS,
                 form=Form.NAMES,
-                option="hosts",
+                option=HOSTS,
                 metavar="HOST",
                 about="Names of hosts, at most 25.",
             ),
@@ -314,7 +308,7 @@ CAMPAIGN_ENTRIES = (
         ),
         answer=Answer.CAMPAIGN_HOSTS,
         refusals=(
-            _ENDED,
+            CAMPAIGN_ENDED,
             _UNEXPLAINED,
             Refusal(
                 when="neither hosts nor --drift are given, or there is no drift",
@@ -364,126 +358,6 @@ CAMPAIGN_ENTRIES = (
         ),
         body={"campaign": "bios-2.19", "hosts": ["h401"], "reason": "new rack"},
     ),
-    Entry(
-        name="campaign-set",
-        group="campaign",
-        summary="change the budgets, the tolerance or the blackouts of a campaign",
-        text="Change a running campaign. Its hosts, steps, stages and windows stay as they "
-        "are: start another campaign for these. If a host is announced and would start in "
-        "a new blackout, its announcement is withdrawn without impact.",
-        targets=_CAMPAIGN,
-        arguments=(
-            Argument(
-                key="in_flight",
-                form=Form.NAME,
-                metavar="AMOUNT",
-                about="Maximum hosts in flight: a number, or a percentage of its hosts.",
-                example="8",
-            ),
-            Argument(
-                key="unavailable",
-                form=Form.NAME,
-                metavar="AMOUNT",
-                about="Maximum hosts of the fleet that are away for any cause: a number or "
-                "a percentage; none removes the budget.",
-                example="3%",
-            ),
-            Argument(
-                key="overlap_notice",
-                form=Form.NAME,
-                metavar="N",
-                about="Further fault domains of a scope that can be announced while one is "
-                "announced, in work or down. A smaller number withdraws nothing.",
-                example="1",
-            ),
-            Argument(
-                key="failures",
-                form=Form.NAME,
-                metavar="N",
-                about="Failures that are tolerated among the last hosts.",
-                example="2",
-            ),
-            Argument(
-                key="in_a_row",
-                form=Form.NAME,
-                metavar="N",
-                about="Failures in a row that are tolerated.",
-                example="1",
-            ),
-            Argument(
-                key="vms_down",
-                form=Form.NAME,
-                metavar="N",
-                about="VMs that can be down after the work.",
-                example="8",
-            ),
-            Argument(
-                key="blackout",
-                form=Form.TEXT,
-                metavar="BLACKOUT",
-                about="A blackout to add, which replaces one with its name: name, start, "
-                "end and time zone; or a name and a window, which recurs.",
-                example="year-end 2026-12-24T18:00 2027-01-02T06:00 Europe/Berlin",
-            ),
-            Argument(
-                key="remove_blackout",
-                form=Form.NAME,
-                metavar="NAME",
-                about="Name of a blackout to remove.",
-                example="year-end",
-            ),
-        ),
-        answer=Answer.CAMPAIGN,
-        refusals=(
-            _ENDED,
-            Refusal(
-                when="no value is given",
-                sentences=("give at least one value to change",),
-            ),
-            Refusal(
-                when="a value is not valid",
-                sentences=(
-                    "…: must be …, not …",
-                    "…: … is not a whole number",
-                ),
-            ),
-            Refusal(
-                when="so many tolerated failures would never halt the campaign",
-                sentences=(
-                    "… failures of the last … hosts would never halt the campaign",
-                ),
-            ),
-            Refusal(
-                when="the blackout is not valid, unknown or one too many",
-                sentences=(
-                    "… is not a blackout: …",
-                    "campaign … has no blackout …",
-                    "a campaign has at most … blackouts",
-                ),
-            ),
-            Refusal(
-                when="the blackout would leave no time for its hosts",
-                sentences=(
-                    "with blackout …, no opening ever comes for campaign …",
-                    "with blackout …, beside blackout …, no opening ever comes for campaign …",
-                ),
-            ),
-            Refusal(
-                when="the change allows more, the requester started the campaign, and "
-                "campaigns.second_person is on",
-                sentences=("… started the campaign and cannot …",),
-            ),
-            Refusal(
-                when="a blackout is given, and the campaign is an emergency",
-                sentences=("campaign … is an emergency, which no blackout stops",),
-            ),
-        ),
-        examples=(
-            "forewarn campaign set bios-2.19 --in-flight 8 --reason 'it goes well'",
-            "forewarn campaign set bios-2.19 --failures 4",
-            "forewarn campaign set bios-2.19 --blackout 'trading mon,fri 09:00 8h'",
-        ),
-        body={"campaign": "bios-2.19", "in_flight": "8"},
-    ),
+    CAMPAIGN_SET,
 )
 """In the order in which help lists them."""

@@ -178,7 +178,7 @@ class Entry:
     role: Role = Role.RUN
     """The role that the requester's token needs."""
     stops: bool = False
-    """Whether the verb only stops routine work, for which every role but `view` is
+    """Whether the verb only stops planned work, for which every role but `view` is
     enough."""
     for_tenants: bool = False
     """Whether tenants can use the verb for their own VMs. If not, it is for operators

@@ -43,7 +43,7 @@ ALL_ROLES = tuple(Role)
 READ_ONLY = (Role.VIEW,)
 
 STOPPING_ROLES = frozenset(Role) - {Role.VIEW}
-"""Each of these roles may stop routine work: to stop is safe, and may be urgent."""
+"""Each of these roles may stop planned work: to stop is safe, and may be urgent."""
 
 TENANT_ROLES = (Role.VIEW, Role.RUN, Role.APPROVE)
 """The roles that a tenant's token can have; the others are matters of operators."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forewarn.chat import ChatText, Severity
-from forewarn.instants import format_instant
+from forewarn.instants import cut_to_second, format_instant
 from forewarn.problems import listed
 from forewarn.store.notices import Notice, NoticeKind
 from forewarn.store.records import EventChange
@@ -64,8 +64,8 @@ def _facts(notice: Notice) -> list[tuple[str, str]]:
         facts.append(("Failed", listed(campaign.failed_hosts, NAMES_SHOWN)))
     if campaign.ended:
         started, ended = (
-            format_instant(campaign.created),
-            format_instant(campaign.ended),
+            format_instant(cut_to_second(campaign.created)),
+            format_instant(cut_to_second(campaign.ended)),
         )
         facts.append(("Time", f"{started} to {ended}"))
     return facts

@@ -34,6 +34,15 @@ def progress(counts: Mapping[str, int], unplanned: int) -> str:
     return f"{ended} of {total} operations have ended ({', '.join(parts)})"
 
 
+def first_only(looked_at: int, open_: int) -> str:
+    """Return that only the reasons of the first operations are read; empty: of all."""
+    if looked_at == open_:
+        return ""
+    return (
+        f"the reasons are those of the first {looked_at} of {open_:,} open operations"
+    )
+
+
 def promised(operation: Operation, *, now: Micros) -> str:
     """Return the time that a host keeps, however its tenants change their windows."""
     times = operation.promised
@@ -88,14 +97,25 @@ def host_standing(host: Host, vms: int) -> str:
     return f"it is {how}, with {vms} VM{'' if vms == 1 else 's'}{closed}"
 
 
+def partners(pool: str, others: Collection[str], *, is_cut: bool) -> str:
+    """Return the hosts with which a host of a pool exchanges VMs; `is_cut`: and more."""
+    if not others:
+        return f"no other host is in pool {pool}, so its VMs cannot move"
+    number = f"more than {len(others)}" if is_cut else f"{len(others)}"
+    noun = "host" if len(others) == 1 else "hosts"
+    return (
+        f"it exchanges VMs with {number} other {noun} of pool {pool}: {listed(others)}"
+    )
+
+
 def cordoned(host: Host) -> str:
     """Return who cordoned a host, why and when."""
     owners = [
-        f"{each.by.text} since {format_instant(each.at)}"
-        + (f" ({each.reason})" if each.reason else "")
-        for each in host.cordons
+        f"{cordon.by.text} since {format_instant(cut_to_second(cordon.at))}"
+        + (f" ({cordon.reason})" if cordon.reason else "")
+        for cordon in host.cordons
     ]
-    return f"takes no new VM: it is cordoned by {' and by '.join(owners)}"
+    return f"takes no new VM: it has been cordoned by {' and by '.join(owners)}"
 
 
 LEFT_BEHIND = ", which has ended or has skipped the host: open it when it is repaired"
@@ -183,8 +203,16 @@ def held(operation: Operation, why: str) -> str:
     return f"{operators.task(operation)} is ready and held: {why}"
 
 
-def vms_stopped(vms: int) -> str:
-    """Return a sentence: more VMs stopped at once than may be failed."""
+def vms_stopped(vms: int, host: str) -> str:
+    """Return a sentence: more VMs stopped at once than may be failed.
+
+    `host` is the host of all of them; empty: they are on several.
+    """
+    if host:
+        return (
+            f"{vms} VMs of host {host} stopped at once: none of them is failed, "
+            "because the host may only have lost its network"
+        )
     return (
         f"{vms} VMs stopped at once, which looks like a fault of the network or the "
         "driver: none of them is failed"

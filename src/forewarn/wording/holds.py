@@ -1,4 +1,4 @@
-"""Sentences about what holds routine work of the whole fleet or of scopes: the brake,
+"""Sentences about what holds planned work of the whole fleet or of scopes: the brake,
 blackouts and maintenance windows."""
 
 from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ from forewarn.texts import count
 
 
 def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
-    """Return why routine work is held."""
+    """Return why planned work is held."""
     match blocker:
         case BrakeOn():
             return brake(blocker)
@@ -111,7 +111,7 @@ def coming_blackout(
 ) -> str:
     """Return when a blackout of the service holds work at some places, or everywhere."""
     where = f" at {', '.join(places)}" if places else ""
-    return f"blackout {name}{where} forbids routine work {_span(begins, ends)}"
+    return f"blackout {name}{where} forbids planned work {_span(begins, ends)}"
 
 
 def coming_window(scope: str, opens: Micros, closes: Micros) -> str:

@@ -88,10 +88,10 @@ def _halted(notice: Notice, campaign: CampaignStatus) -> str:
 
 def _brake(notice: Notice) -> str:
     if notice.kind is NoticeKind.BRAKE_OFF:
-        return f"By {notice.by.text}{_why(notice)}. Routine work continues."
+        return f"By {notice.by.text}{_why(notice)}. Planned work continues."
     lost = f", {holds.losses(notice.losses)}" if notice.losses is not None else ""
     return (
-        f"By {notice.by.text}{_why(notice)}{lost}. No routine work begins until "
+        f"By {notice.by.text}{_why(notice)}{lost}. No planned work begins until "
         "`forewarn brake off`."
     )
 
@@ -99,8 +99,8 @@ def _brake(notice: Notice) -> str:
 def _blackout(notice: Notice) -> str:
     by = f"By {notice.by.text}{_why(notice)}."
     if notice.kind is NoticeKind.BLACKOUT_REMOVED:
-        return f"{by} Routine work that it held continues."
-    return f"{by} No routine work begins in it: {notice.time}."
+        return f"{by} Planned work that it held continues."
+    return f"{by} No planned work begins in it: {notice.time}."
 
 
 def _why(notice: Notice) -> str:

@@ -98,6 +98,7 @@ from forewarn.store.records import (
 from forewarn.verbs.roles import READ_ONLY, role_names
 from forewarn.wording import holds, places, rollouts
 from forewarn.wording.contradictions import contradiction
+from forewarn.wording.more import more
 from forewarn.wording.tenants import redacted
 
 JOINT = "; "
@@ -124,7 +125,7 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
             return f"the clock was set forward during the notice, which ends in {left}"
         case BatchWaits():
             return (
-                f"tenant {blocker.tenant} has not approved the deletion of vm "
+                f"tenant {blocker.tenant} has not approved the deletion of VM "
                 f"{blocker.target} (scope {blocker.scope}), which was requested together "
                 "with this one"
             )
@@ -133,7 +134,7 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
         case VmBusy():
             return f"VM {blocker.vm} is busy: operation {blocker.operation} is running on it"
         case VmDown():
-            return f"vm {blocker.vm} is down, and its host with it"
+            return f"VM {blocker.vm} is down, and its host with it"
         case BrakeOn() | WindowClosed() | NoCommonWindow() | Deferred():
             return holds.hold(blocker)
         case NoCapacity() | DriverUnable() | RelaySilent():
@@ -156,7 +157,7 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
         ):
             return rollouts.turn(blocker)
         case More():
-            return f"{blocker.count} more of this kind ({blocker.of})"
+            return more(blocker)
         case ByPlatform():
             return redacted(blocker)
         case _:
@@ -165,13 +166,13 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
 
 def reasons(blockers: Iterable[AnyBlocker]) -> list[str]:
     """Return the reasons in their order."""
-    return [reason(each) for each in blockers]
+    return [reason(blocker) for blocker in blockers]
 
 
 def _guard(blocker: FaultDomainDown | MigrationUnderWay | SharedHost) -> str:
     match blocker:
         case FaultDomainDown():
-            named = [_cause(each) for each in blocker.causes]
+            named = [_cause(cause) for cause in blocker.causes]
             named += [f"{blocker.more} more"] if blocker.more else []
             return (
                 f"scope {blocker.scope} has fault domain {blocker.fault_domain} down "
@@ -188,7 +189,7 @@ def _guard(blocker: FaultDomainDown | MigrationUnderWay | SharedHost) -> str:
 
 def shared_host(host_: SharedHost) -> str:
     """Return that a host has several fault domains of a scope, with a VM of each."""
-    domains = [f"{each.fault_domain} (VM {each.vm})" for each in host_.vms]
+    domains = [f"{vm.fault_domain} (VM {vm.vm})" for vm in host_.vms]
     domains += [f"{host_.more} more"] if host_.more else []
     return (
         f"host {host_.host} has fault domains {' and '.join(domains)} of scope "
@@ -335,13 +336,13 @@ def call_end(end: CallEnd) -> str:
     elif end.vms:
         text = f"{end.done} of {end.of} VMs are done; " if end.of else ""
         text += JOINT.join(
-            f"vm {each.vm}: "
+            f"vm {vm.vm}: "
             + (
-                _refuted(each.wrong)
-                or each.said
-                or ("unknown" if each.is_unknown else "failed")
+                _refuted(vm.wrong)
+                or vm.said
+                or ("unknown" if vm.is_unknown else "failed")
             )
-            for each in end.vms
+            for vm in end.vms
         )
         text += f"; and {end.more} more" if end.more else ""
     else:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from forewarn.fleet.sources import Authority
-from forewarn.instants import Micros, format_instant
+from forewarn.instants import Micros, cut_to_second, format_instant
 from forewarn.protocol.abilities import Able
 from forewarn.protocol.blockers import DriverUnable, NoCapacity, RelaySilent
 from forewarn.protocol.no_place import NoPlace, Unfit
@@ -37,7 +37,9 @@ def place(blocker: NoCapacity | DriverUnable | RelaySilent) -> str:
 def relay_silent(host: str, since: Micros) -> str:
     """Return that the relay of a host is silent, and what can be done; 0: since the start
     of the service."""
-    begin = format_instant(since) if since else "the start of the service"
+    begin = (
+        format_instant(cut_to_second(since)) if since else "the start of the service"
+    )
     return (
         f"the relay of host {host} has been silent since {begin}, so its VMs may not know "
         "their events: `forewarn relay list` shows it. If the host has no relay any "

@@ -8,11 +8,23 @@ NO_LEADER = (
 )
 
 
+LOST = (
+    "the database has lost transactions that this replica has seen, so it neither leads nor "
+    "answers VMs"
+)
+
+ACCEPT_LOSS = (
+    "Make the old database the primary again, or stop all replicas, accept the loss with "
+    "`forewarn store restored`, and start them"
+)
+"""Hint for an operator whose database has lost transactions."""
+
+
 def refuses(name: str) -> str:
     """Return a sentence: the database has lost what a replica has seen."""
     return (
-        f"the database has lost transactions that replica {name} has seen, so it never leads "
-        "until it is started again; answered approvals may be lost"
+        f"the database has lost transactions that replica {name} has seen, so it neither "
+        "leads nor answers VMs; answered approvals may be lost"
     )
 
 

@@ -61,7 +61,17 @@ def turn(blocker: TurnBlocker) -> str:
             return (
                 f"its VMs could not be moved away in {blocker.drains} of at most "
                 f"{blocker.most} attempts; campaign {blocker.campaign} tries it again "
-                f"after its other hosts, from {format_instant(blocker.until)} on"
+                f"after its other hosts, from {format_instant(cut_to_second(blocker.until))} on"
+            )
+        case NotItsTurn() if blocker.waiting:
+            wait = (
+                "1 host waits for its"
+                if blocker.waiting == 1
+                else (f"{blocker.waiting:,} hosts wait for their")
+            )
+            return (
+                f"{wait} turn, with {blocker.in_flight:,} in flight and at most "
+                f"{blocker.at_once:,} at once"
             )
         case NotItsTurn():
             return (
@@ -87,10 +97,37 @@ def turn(blocker: TurnBlocker) -> str:
                 work = f"{blocker.operation} ({blocker.verb.value})"
                 return f"host {blocker.host} has {work} under way"
             if blocker.arriving:
-                return f"host {blocker.host} keeps a place for vm {blocker.arriving}"
+                return f"host {blocker.host} keeps a place for VM {blocker.arriving}"
             return f"host {blocker.host} is down"
         case ReserveKept():
             return _reserve(blocker)
+
+
+def shortly(blocker: TurnBlocker) -> str:
+    """Return why a campaign announces no host now, without commands: a line of a page.
+
+    The page has buttons for them.
+    """
+    match blocker:
+        case BudgetUsed():
+            used = _used(blocker)
+            if not blocker.failed:
+                return used
+            is_one = blocker.failed == 1
+            takes = (
+                "a failed host takes a place" if is_one else "failed hosts take places"
+            )
+            return f"{used}; {takes}"
+        case StageWaits() if 0 < blocker.left <= blocker.failed:
+            return f"only {_failed_hosts(blocker.failed)} left"
+        case StageWaits():
+            return _stage_waits(blocker)
+        case _:
+            return turn(blocker)
+
+
+def _failed_hosts(failed: int) -> str:
+    return "a failed host" if failed == 1 else f"{failed:,} failed hosts"
 
 
 def _reserve(blocker: ReserveKept) -> str:
@@ -148,22 +185,32 @@ def _blackout(blocker: InBlackout) -> str:
 
 
 def _stage(blocker: StageWaits) -> str:
-    stage = f"stage {blocker.stage} of campaign {blocker.campaign}"
     if 0 < blocker.left <= blocker.failed:
         before = max(0, blocker.stage - 1)
         return only_failed(blocker.campaign, blocker.failed, stage=before)
+    text = _stage_waits(blocker)
+    if blocker.left:
+        return f"{text}{_failed_of(blocker)}"
+    if blocker.needs_approval and not blocker.remaining:
+        command = f"`forewarn campaign approve {blocker.campaign} {blocker.stage}`"
+        return f"{text}: {command}"
+    return text
+
+
+def _stage_waits(blocker: StageWaits) -> str:
+    """Return what a stage waits for, without commands."""
+    stage = f"stage {blocker.stage} of campaign {blocker.campaign}"
     if blocker.left:
         one = blocker.left == 1
         hosts = "1 host" if one else f"{blocker.left:,} hosts"
         ends = f"{hosts} of the stage before it {'is' if one else 'are'} done"
-        return f"{stage} begins when {ends}{_failed_of(blocker)}"
+        return f"{stage} begins when {ends}"
     if blocker.remaining:
         left = describe_duration(blocker.remaining)
         approval = ", and needs an approval" if blocker.needs_approval else ""
         return f"the stage before {stage} soaks for another {left}{approval}"
     if blocker.needs_approval:
-        command = f"`forewarn campaign approve {blocker.campaign} {blocker.stage}`"
-        return f"{stage} needs an approval: {command}"
+        return f"{stage} needs an approval"
     return f"{stage} begins now"
 
 
@@ -187,13 +234,17 @@ def _ways_out(name: str, failed: int) -> str:
 def _budget(blocker: BudgetUsed) -> str:
     failed = ""
     if blocker.failed:
-        hosts = (
-            "a failed host" if blocker.failed == 1 else f"{blocker.failed} failed hosts"
-        )
+        hosts = _failed_hosts(blocker.failed)
         failed = f", with {hosts}: {_ways_out(blocker.campaign, blocker.failed)}"
         if blocker.budget is BudgetKind.SHARED:
             # They can be of any campaign.
             failed = f", with {hosts} that `forewarn campaign list` shows"
+    away = _cordoned(blocker) if blocker.budget is BudgetKind.UNAVAILABLE else ""
+    return f"campaign {blocker.campaign}: {_used(blocker)}{away}{failed}"
+
+
+def _used(blocker: BudgetUsed) -> str:
+    """Return what uses a budget."""
     used = f"{blocker.used:,} of {blocker.most:,}"
     match blocker.budget:
         case BudgetKind.IN_FLIGHT:
@@ -204,7 +255,7 @@ def _budget(blocker: BudgetUsed) -> str:
             if blocker.ramps_to:
                 text += f", growing to {blocker.ramps_to:,} as hosts are done"
         case BudgetKind.UNAVAILABLE:
-            text = f"{used} hosts are away for any cause{_cordoned(blocker)}"
+            text = f"{used} hosts are away for any cause"
         case BudgetKind.GROUP:
             text = f"{used} hosts of {blocker.subject} are in flight"
         case BudgetKind.TENANT_VMS:
@@ -216,7 +267,7 @@ def _budget(blocker: BudgetUsed) -> str:
                 text = f"{used} hosts of all campaigns are in flight"
             first = blocker.subject
             text += f", and campaign {first} goes first" if first else ""
-    return f"campaign {blocker.campaign}: {text}{failed}"
+    return text
 
 
 def _cordoned(blocker: BudgetUsed) -> str:
@@ -239,7 +290,7 @@ def first_host(host: str, reason: str) -> str:
 
 def only_failed(name: str, failed: int, *, stage: int) -> str:
     """Return that a campaign has only failed hosts left, or a stage of it; 0: the last."""
-    hosts = "a failed host" if failed == 1 else f"{failed:,} failed hosts"
+    hosts = _failed_hosts(failed)
     which = f"stage {stage} of campaign {name}" if stage else f"campaign {name}"
     return f"{which} has only {hosts} left: {_ways_out(name, failed)}"
 
@@ -249,7 +300,7 @@ def only_deferred(name: str, deferred: int, until: Micros) -> str:
     hosts = "1 deferred host" if deferred == 1 else f"{deferred:,} deferred hosts"
     return (
         f"campaign {name} has only {hosts} left, and tries again from "
-        f"{format_instant(until)} on"
+        f"{format_instant(cut_to_second(until))} on"
     )
 
 
@@ -265,7 +316,7 @@ def held_stage(name: str, host: str, reason: str) -> str:
 def paused_by_checks(name: str, checks: Sequence[str], reason: str) -> str:
     """Return that checks that do not answer have paused a campaign, and what to do."""
     which = "check" if len(checks) == 1 else "checks"
-    ignored = " ".join(f"--despite {each}" for each in checks)
+    ignored = " ".join(f"--despite {check}" for check in checks)
     return (
         f"campaign {name} is paused until {which} {listed(checks)} passes: {reason}; "
         f"look with `forewarn check run {next(iter(checks), 'NAME')}`, or continue "
@@ -295,7 +346,7 @@ def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
         case TroubleKind.CHECKS:
             checks = [check for check, _ in campaign.unknown]
             (reason, *_) = (
-                each.reason for each in campaign.pauses if each.is_of_checks
+                pause.reason for pause in campaign.pauses if pause.is_of_checks
             )
             return paused_by_checks(name, checks, reason)
         case TroubleKind.WAITS:
@@ -304,7 +355,7 @@ def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
                 f"`forewarn campaign approve {name} {campaign.stage + 1}`"
             )
         case TroubleKind.HELD | TroubleKind.STALLED:
-            since = format_instant(campaign.moved_at)
+            since = format_instant(cut_to_second(campaign.moved_at))
             why = f": {waits}" if waits else ""
             return f"campaign {name} has made no progress since {since}{why}"
 
@@ -348,6 +399,8 @@ def campaign_note(
             why = f"campaign {note.campaign} was halted"
             if note.blackout:
                 why = f"blackout {note.blackout} of campaign {note.campaign} forbids it"
+            elif note.is_outside:
+                why = f"the changed windows of campaign {note.campaign} do not allow it"
             return (
                 f"{why}; the host waits for its next announcement as {note.successor}"
             )

@@ -71,6 +71,12 @@ def standing(visit: Visit, *, now: Micros, campaign: str = "") -> str:
             return _running(visit, now)
 
 
+def why_skipped(visit: Visit) -> str:
+    """Return why the host of an ended visit got no work; empty: it got it."""
+    ended = visit.state in {VisitState.SKIPPED, VisitState.DEFERRED}
+    return _SKIPPED[visit.skipped] if ended else ""
+
+
 def waiting_vms(visit: Visit, vms: Collection[str], *, is_paused: bool) -> str:
     """Return which VMs of a failed visit are kept paused or stopped, and what ends that.
 

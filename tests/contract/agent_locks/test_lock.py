@@ -62,7 +62,7 @@ def test_lock_has_as_many_holders_as_slots(bench: Bench, slots: int) -> None:
     assert not refused.is_held
     assert refused.detail
     assert bench.holders() == set(names[:-1])
-    # Who has it is confirmed, however many others have it.
+    # A holder is confirmed, even if many others hold it too.
     assert locks[names[0]].take(names[0], context()).is_held
     locks[names[0]].release(names[0], context())
     assert locks[names[-1]].take(names[-1], context()).is_held
@@ -149,7 +149,7 @@ def test_lock_is_kept_while_its_backend_is_unavailable(bench: Bench) -> None:
                 ask("web_0", context(3))
             assert refused.value.message
         with pytest.raises(ForewarnError):
-            lock.look(context(3))
+            lock.describe(context(3))
     assert bench.holders() == {"web_0"}
     lock.release("web_0", context())
     assert bench.holders() == set()
@@ -157,11 +157,11 @@ def test_lock_is_kept_while_its_backend_is_unavailable(bench: Bench) -> None:
 
 def test_look_does_not_change_the_lock(bench: Bench) -> None:
     lock = lock_of(bench)
-    assert lock.look(context())
+    assert lock.describe(context())
     lock.take("web_0", context())
-    said = lock.look(context())
+    message = lock.describe(context())
     assert bench.holders() == {"web_0"}
-    assert "web_0" in said or "FleetLock does not show" in said
+    assert "web_0" in message or "FleetLock does not show" in message
 
 
 # Those that expire
@@ -179,7 +179,7 @@ def test_slot_of_a_silent_holder_expires(expiring: Bench) -> None:
     assert not other.take("web_1", context()).is_held
     expiring.let_expire()
     assert expiring.holders() == set()
-    assert lost.look(context()) == "the lock is free"
+    assert lost.describe(context()) == "the lock is free"
     assert other.take("web_1", context()).is_held
     # The first comes back, and hears that it does not have it any longer.
     refused = lost.take("web_0", context())

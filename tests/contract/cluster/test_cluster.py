@@ -53,24 +53,28 @@ def replica(key: str, position: int = 0) -> ReplicaRow:
 
 def test_only_one_of_two_candidates_takes_the_lease(database: Database) -> None:
     first, second = database.cluster(), database.cluster()
-    seen = first.lease()
-    assert seen.holder == ""
-    row = first.take(seen, holder="a", url="http://a")
+    lease_row = first.lease()
+    assert lease_row.holder == ""
+    row = first.take(lease_row, holder="a", url="http://a", seconds=2.5)
+    assert row is not None
+    assert row.seconds == 2.5
     assert row == first.lease() == second.lease()
     assert row is not None
-    assert (row.term, row.holder, row.url) == (seen.term + 1, "a", "http://a")
-    assert row.beat > seen.beat
-    assert second.take(seen, holder="b", url="http://b") is None
+    assert (row.term, row.holder, row.url) == (lease_row.term + 1, "a", "http://a")
+    assert row.beat > lease_row.beat
+    assert second.take(lease_row, holder="b", url="http://b") is None
     assert second.lease() == row
 
 
 def test_renewal_keeps_candidates_away(database: Database) -> None:
     leader, candidate = database.cluster(), database.cluster()
     row = take(leader)
-    seen = candidate.lease()
+    lease_row = candidate.lease()
     renewed = leader.renew(row.term)
     assert renewed == replace(row, beat=row.beat + 1)
-    assert candidate.take(seen, holder="b", url="") is None
+    assert renewed is not None
+    assert renewed.seconds == row.seconds
+    assert candidate.take(lease_row, holder="b", url="") is None
     assert take(candidate, "b").term == row.term + 1
     assert leader.renew(row.term) is None
     assert leader.lease().holder == "b"

@@ -27,7 +27,7 @@ SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
 def world(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
-    kept = MemoryJournal()
+    journal = MemoryJournal()
     made: World
     if request.param == "command":
         made = CommandWorld(tmp_path)
@@ -41,7 +41,7 @@ def world(
         file = tmp_path / "journal"
         made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
     else:
-        made = SimulatedWorld(lambda: kept, kept.clear)
+        made = SimulatedWorld(lambda: journal, journal.clear)
     yield made
     made.pass_long()
     made.driver.close()

@@ -22,12 +22,12 @@ ASKED = (HostVms(host="h1", vms=("web_0", "web_1")), HostVms(host="h2", vms=("db
     ]
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    kept = MemoryJournal()
+    journal = MemoryJournal()
     made: World
     if request.param == "command":
         made = CommandWorld(tmp_path)
     else:
-        made = SimulatedWorld(lambda: kept, kept.clear)
+        made = SimulatedWorld(lambda: journal, journal.clear)
     yield made
     made.driver.close()
 
@@ -39,14 +39,14 @@ def test_answers_differ_by_host_vm_and_action(world: World) -> None:
         Limited(action=Action.FREEZE, vm="web_1", reason="real time"),
     )
     assert world.driver.tells_abilities
-    told = world.driver.abilities(ASKED)
-    assert set(told) == {"h1", "h2"}
+    abilities = world.driver.abilities(ASKED)
+    assert set(abilities) == {"h1", "h2"}
     moving, freezing = (Action.LIVE_MIGRATE,), (Action.FREEZE,)
-    assert [each.reason for each in prevented(told["h1"], moving, ["web_0"])] == [
-        "no shared storage"
-    ]
-    assert list(prevented(told["h2"], moving, [])) == []
-    assert list(prevented(told["h2"], moving, ["db_0"])) == [
+    assert [
+        ability.reason for ability in prevented(abilities["h1"], moving, ["web_0"])
+    ] == ["no shared storage"]
+    assert list(prevented(abilities["h2"], moving, [])) == []
+    assert list(prevented(abilities["h2"], moving, ["db_0"])) == [
         Ability(
             able=Able.NO,
             action=Action.LIVE_MIGRATE,
@@ -54,23 +54,23 @@ def test_answers_differ_by_host_vm_and_action(world: World) -> None:
             reason="a passthrough device",
         )
     ]
-    assert [each.vm for each in prevented(told["h1"], freezing, ASKED[0].vms)] == [
-        "web_1"
-    ]
-    assert answer_about(told["h1"], Action.REBOOT, "web_0").able is Able.YES
-    assert answer_about(told["h1"], Action.REBOOT, "db_0").able is Able.UNKNOWN
+    assert [
+        ability.vm for ability in prevented(abilities["h1"], freezing, ASKED[0].vms)
+    ] == ["web_1"]
+    assert answer_about(abilities["h1"], Action.REBOOT, "web_0").able is Able.YES
+    assert answer_about(abilities["h1"], Action.REBOOT, "db_0").able is Able.UNKNOWN
 
 
 def test_unknown_is_an_answer_of_its_own(world: World) -> None:
     world.limit(
         Limited(action=Action.FREEZE, vm="web_0", able=Able.UNKNOWN, reason="no agent")
     )
-    told = world.driver.abilities(ASKED)["h1"]
-    assert answer_about(told, Action.FREEZE, "web_0") == Ability(
+    abilities = world.driver.abilities(ASKED)["h1"]
+    assert answer_about(abilities, Action.FREEZE, "web_0") == Ability(
         able=Able.UNKNOWN, action=Action.FREEZE, vm="web_0", reason="no agent"
     )
-    assert answer_about(told, Action.FREEZE, "web_1").able is Able.YES
-    assert list(prevented(told, [Action.FREEZE], ["web_0", "web_1"])) == []
+    assert answer_about(abilities, Action.FREEZE, "web_1").able is Able.YES
+    assert list(prevented(abilities, [Action.FREEZE], ["web_0", "web_1"])) == []
 
 
 def test_host_without_an_answer_is_missing(world: World) -> None:
@@ -83,8 +83,8 @@ def test_only_hosts_and_vms_of_the_question_are_answered(world: World) -> None:
         Limited(action=Action.REBOOT, vm="web_1"),
         Limited(action=Action.REBOOT, host="h2"),
     )
-    told = world.driver.abilities([HostVms(host="h1", vms=("web_0",))])
-    assert set(told) == {"h1"}
-    assert {each.vm for each in told["h1"]} == {"", "web_0"}
-    assert all(each.able is Able.YES for each in told["h1"])
+    abilities = world.driver.abilities([HostVms(host="h1", vms=("web_0",))])
+    assert set(abilities) == {"h1"}
+    assert {ability.vm for ability in abilities["h1"]} == {"", "web_0"}
+    assert all(ability.able is Able.YES for ability in abilities["h1"])
     assert world.driver.abilities([]) == {}

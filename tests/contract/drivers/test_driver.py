@@ -61,9 +61,9 @@ def test_observation_matches_the_completed_action(world: World, action: Action) 
     world.begin(call_of(action))
     world.pass_until_reported()
     moved = action in {Action.LIVE_MIGRATE, Action.REDEPLOY}
-    seen = world.driver.observe(["web_0"])["web_0"]
-    assert seen.running in {None, action not in {Action.DELETE, Action.STOP}}
-    assert seen.host in {None, "h2" if moved else "h1"}
+    observation = world.driver.observe(["web_0"])["web_0"]
+    assert observation.running in {None, action not in {Action.DELETE, Action.STOP}}
+    assert observation.host in {None, "h2" if moved else "h1"}
 
 
 @pytest.mark.parametrize("whole", HALVES)
@@ -180,15 +180,19 @@ def test_reports_are_delivered_when_due(world: World) -> None:
     world.begin(call_of(Action.REBOOT, operation="op-long"))
     world.begin(call_of(Action.FREEZE, operation="op-short"))
     assert world.driver.reports(now=world.now) == []
-    assert [each.operation_id for each in world.pass_until_reported()] == ["op-short"]
-    assert [each.operation_id for each in world.pass_until_reported()] == ["op-long"]
+    assert [report.operation_id for report in world.pass_until_reported()] == [
+        "op-short"
+    ]
+    assert [report.operation_id for report in world.pass_until_reported()] == [
+        "op-long"
+    ]
     assert world.driver.next_report_at() is None
 
 
 def test_a_newer_generation_replaces_an_older_one(world: World) -> None:
     world.begin(call_of(generation=1))
     world.begin(call_of(generation=2))
-    assert [each.generation for each in world.pass_until_reported()] == [2]
+    assert [report.generation for report in world.pass_until_reported()] == [2]
     assert world.late_reports() == []
 
 
@@ -196,7 +200,7 @@ def test_late_call_of_an_older_generation_is_not_run(world: World) -> None:
     world.begin(call_of(generation=2))
     with pytest.raises(OutcomeUnknownError, match="call 2 of this operation"):
         world.begin(call_of(generation=1))
-    assert [each.generation for each in world.pass_until_reported()] == [2]
+    assert [report.generation for report in world.pass_until_reported()] == [2]
 
 
 def test_older_generation_is_never_reported_as_not_started(world: World) -> None:
@@ -284,10 +288,10 @@ def test_delivered_report_is_still_known_after_a_crash(world: World) -> None:
 
 def test_a_call_is_not_done_again_after_a_crash(world: World) -> None:
     world.begin(call_of())
-    told = world.pass_until_reported()
+    reports = world.pass_until_reported()
     world.reopen()
     world.begin(call_of())
-    assert world.reports_now() == told
+    assert world.reports_now() == reports
     assert world.late_reports() == []
 
 
@@ -341,15 +345,15 @@ SHUT_DOWN = '{"vm": "web_1", "running": false, "cause": "shut-down"}'
 def test_driver_sees_nothing_without_a_change(world: World) -> None:
     world.begin(call_of())
     world.pass_until_reported()
-    seen = world.driver.sightings(now=world.now)
+    sightings = world.driver.sightings(now=world.now)
     if world.tells_states:
         # No VM has failed.
-        seen = [
-            each
-            for each in seen
-            if not (each.running or each.cause is StopCause.SHUT_DOWN)
+        sightings = [
+            sighting
+            for sighting in sightings
+            if not (sighting.running or sighting.cause is StopCause.SHUT_DOWN)
         ]
-    assert list(seen) == []
+    assert list(sightings) == []
 
 
 def test_change_that_nobody_asked_for_is_returned_once(world: World) -> None:
@@ -371,7 +375,7 @@ def test_last_sighting_of_a_vm_is_returned_again_after_a_restart(world: World) -
     world.see(SHUT_DOWN)
     world.sightings(until="web_1")
     world.reopen()
-    last = {each.vm: each for each in world.sightings(until="web_1")}
+    last = {sighting.vm: sighting for sighting in world.sightings(until="web_1")}
     assert last == {
         "web_0": Sighting(vm="web_0", running=True, at=0, host="h2"),
         "web_1": Sighting(vm="web_1", running=False, at=0, cause=StopCause.SHUT_DOWN),
@@ -385,11 +389,11 @@ def test_repeating_an_ended_call_reports_its_result_again(
     world: World,
 ) -> None:
     world.begin(call_of(Action.FREEZE))
-    told = world.pass_until_reported()
+    reports = world.pass_until_reported()
     for _ in range(2):
         world.begin(call_of(Action.FREEZE))
         # At once: nothing is done a second time.
-        assert world.reports_now() == told
+        assert world.reports_now() == reports
         assert world.late_reports() == []
     assert world.probe(call_of(Action.FREEZE)) is ProbeState.DONE
 
@@ -406,7 +410,7 @@ def test_ended_older_generation_reports_its_own_result(world: World) -> None:
         assert world.probe(call) is ProbeState.DONE
         world.begin(call)
     assert world.reports_now() == told
-    assert [each.generation for each in told] == [1, 2]
+    assert [report.generation for report in told] == [1, 2]
     assert world.late_reports() == []
 
 
@@ -448,7 +452,7 @@ def test_ended_or_unknown_call_cannot_be_stopped(world: World) -> None:
 def test_stop_of_an_older_generation_does_not_affect_the_newer(world: World) -> None:
     world.begin(call_of(generation=2))
     assert not world.abort(call_of(generation=1))
-    assert [each.generation for each in world.pass_until_reported()] == [2]
+    assert [report.generation for report in world.pass_until_reported()] == [2]
 
 
 def test_late_stop_of_an_older_generation_keeps_the_newer_call(world: World) -> None:
@@ -456,7 +460,7 @@ def test_late_stop_of_an_older_generation_keeps_the_newer_call(world: World) -> 
     world.begin(call_of(generation=1))
     world.begin(call_of(generation=2))
     world.abort(call_of(generation=1))
-    assert [each.generation for each in world.pass_until_reported()] == [2]
+    assert [report.generation for report in world.pass_until_reported()] == [2]
 
 
 def test_stop_survives_a_crash(world: World) -> None:

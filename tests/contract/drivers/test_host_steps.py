@@ -91,10 +91,10 @@ def test_step_goes_on_while_the_service_is_down(world: World) -> None:
 
 def test_reported_step_is_reported_again_and_not_repeated(world: World) -> None:
     world.begin(step_of())
-    told = world.pass_until_reported()
+    reports = world.pass_until_reported()
     world.reopen()
     world.begin(step_of())
-    assert world.reports_now() == told
+    assert world.reports_now() == reports
 
 
 def test_step_with_other_arguments_under_a_known_name_is_unknown(world: World) -> None:

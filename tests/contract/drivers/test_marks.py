@@ -71,11 +71,11 @@ def test_call_that_ended_is_known_by_another_memory(world: World) -> None:
 
 def test_call_that_was_taken_over_is_not_made_again(world: World) -> None:
     world.begin(call_of())
-    told = world.pass_until_reported()
+    reports = world.pass_until_reported()
     assert world.probe_for(call_of(), lost(world)) is ProbeState.DONE
     world.begin(call_of())
     [again] = world.reports_now()
-    assert again.result_of("web_0").verdict is told[0].result_of("web_0").verdict
+    assert again.result_of("web_0").verdict is reports[0].result_of("web_0").verdict
     assert world.late_reports() == []
 
 

@@ -29,7 +29,7 @@ HOST_VMS = 200
     ]
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    kept = MemoryJournal()
+    journal = MemoryJournal()
     made: World
     if request.param.startswith("observe"):
         made = CommandWorld(tmp_path, observes_many=request.param == "observe_many")
@@ -39,7 +39,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         file = tmp_path / "journal"
         made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
     else:
-        made = SimulatedWorld(lambda: kept, kept.clear)
+        made = SimulatedWorld(lambda: journal, journal.clear)
     yield made
     made.driver.close()
 
@@ -82,11 +82,11 @@ def test_one_program_observes_all_vms_of_a_host(tmp_path: Path) -> None:
     world = CommandWorld(tmp_path, observes_many=True)
     vms = tuple(CallVm(vm=f"vm_{number}") for number in range(HOST_VMS))
     (tmp_path / "vms").mkdir()
-    for each in vms:
-        (tmp_path / "vms" / f"vm.{each.vm}").write_text("h1")
+    for vm in vms:
+        (tmp_path / "vms" / f"vm.{vm.vm}").write_text("h1")
     before = world.programs_asked()
-    seen = world.driver.observe([each.vm for each in vms])
-    assert set(seen.values()) == {Observation(running=True, host="h1")}
-    assert len(seen) == HOST_VMS
+    observations = world.driver.observe([each.vm for each in vms])
+    assert set(observations.values()) == {Observation(running=True, host="h1")}
+    assert len(observations) == HOST_VMS
     assert world.programs_asked() == before + 1
     world.driver.close()

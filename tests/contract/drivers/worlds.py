@@ -161,10 +161,10 @@ class World:
 
         def has_come() -> bool:
             found.extend(self.driver.sightings(now=self.now))
-            return any(each.vm == until for each in found)
+            return any(sighting.vm == until for sighting in found)
 
         eventually(has_come, bool, what="sightings")
-        return [replace(each, at=0) for each in found]
+        return [replace(sighting, at=0) for sighting in found]
 
     def pass_until_reported(self) -> list[Report]:
         """Let the time of the next report come; return what is reported then."""
@@ -313,9 +313,9 @@ class CommandWorld(World):
         wait = ("--wait-for", f"{self._directory}/go-{{operation}}")
         hosts = ("--hosts", ",".join(TARGETS))
         work = (*harmless, "{action}", "{vm}", *wait, *hosts)
-        words = self._waiting_words(work, "")
+        arguments = self._waiting_words(work, "")
         return Programs(
-            actions=dict.fromkeys(ACTIONS, words),
+            actions=dict.fromkeys(ACTIONS, arguments),
             abortable=frozenset(ACTIONS),
             timeouts={},
             steps=dict.fromkeys(STEPS.names, self._step_words()),
@@ -433,13 +433,13 @@ class CommandWorld(World):
         self.driver = self.open_driver()
 
     def fail(self, vm: str, *, is_down: bool = False, host: str = "") -> None:
-        said = f'echo "vm-host: {host}"; ' if host else ""
+        message = f'echo "vm-host: {host}"; ' if host else ""
         status = DOWN_STATUS if is_down else RUNS_STATUS
-        (self._directory / f"fail-{vm}").write_text(f"{said}exit {status}\n")
+        (self._directory / f"fail-{vm}").write_text(f"{message}exit {status}\n")
 
     def land(self, vm: str, host: str) -> None:
-        said = f'echo "vm-host: {host}"; ' if host else ""
-        (self._directory / f"fail-{vm}").write_text(f"{said}exit {DONE_STATUS}\n")
+        message = f'echo "vm-host: {host}"; ' if host else ""
+        (self._directory / f"fail-{vm}").write_text(f"{message}exit {DONE_STATUS}\n")
 
     def see(self, line: str) -> None:
         with (self._directory / "sightings").open("a") as file:

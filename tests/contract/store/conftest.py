@@ -25,7 +25,7 @@ def new_store(
 ) -> Iterator[Callable[[], Store]]:
     """Yield what makes one empty store after the other."""
     numbers = count()
-    made: list[Store] = []
+    stores: list[Store] = []
     with postgres.lent_databases() as lend:
 
         def make() -> Store:
@@ -36,11 +36,11 @@ def new_store(
             return SqliteStore(tmp_path / f"{next(numbers)}.db")
 
         def new() -> Store:
-            made.append(make())
-            return made[-1]
+            stores.append(make())
+            return stores[-1]
 
         yield new
-        for store in made:
+        for store in stores:
             store.close()
 
 

@@ -128,12 +128,12 @@ def test_fields_of_a_query_are_in_the_order_of_its_values(tmp_path: Path) -> Non
         (kinds.FIXED_VMS_ON_HOST, ("host", "name")),
         (kinds.EXPLICIT_SCOPES, ("name", "kind")),
     ):
-        found = snapshot.read(lambda r: rows_of(r, query, names))  # noqa: B023
-        assert found == memory.read(lambda r: rows_of(r, query, names))  # noqa: B023
-        assert found == sorted(found, key=lambda row: row[:2])
-        assert len(found) > 1
-    found = snapshot.read(lambda r: rows_of(r, kinds.VMS_ON_HOST, NAMES[:2]))
-    assert {state for _, state in found} == {VmState.RUNNING, VmState.DOWN}
+        stored = snapshot.read(lambda r: rows_of(r, query, names))  # noqa: B023
+        assert stored == memory.read(lambda r: rows_of(r, query, names))  # noqa: B023
+        assert stored == sorted(stored, key=lambda row: row[:2])
+        assert len(stored) > 1
+    stored = snapshot.read(lambda r: rows_of(r, kinds.VMS_ON_HOST, NAMES[:2]))
+    assert {state for _, state in stored} == {VmState.RUNNING, VmState.DOWN}
     snapshot.close()
     store.close()
 
@@ -154,9 +154,9 @@ def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> N
         return [row for page in pages for row in zip(*page, strict=True)]
 
     for between in (("h1", "h3"), ("h2", "h2"), ("h4", "z"), ("x", "z"), ("", "")):
-        found = snapshot.read(lambda reader, span=between: rows(reader, *span))
-        assert found == memory.read(lambda reader, span=between: rows(reader, *span))
-        assert found == sorted(
+        stored = snapshot.read(lambda reader, span=between: rows(reader, *span))
+        assert stored == memory.read(lambda reader, span=between: rows(reader, *span))
+        assert stored == sorted(
             (each.host, each.name)
             for each in vms
             if between[0] <= each.host <= between[1]
@@ -181,9 +181,9 @@ def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
 
     some = [each.name for each in vms[::2]]
     for keys in ([*reversed(some), "none", some[0]], ["vm_0001"], ["none"], []):
-        found = snapshot.read(lambda reader, keys=keys: rows(reader, keys))
-        assert found == memory.read(lambda reader, keys=keys: rows(reader, keys))
-        assert found == [
+        stored = snapshot.read(lambda reader, keys=keys: rows(reader, keys))
+        assert stored == memory.read(lambda reader, keys=keys: rows(reader, keys))
+        assert stored == [
             tuple(getattr(each, name) for name in NAMES)
             for each in vms
             if each.name in keys
@@ -211,11 +211,11 @@ def test_fields_of_the_members_of_lists_are_those_of_the_records(
         each.transact(lambda tx: [tx.add(one) for one in operations])
     snapshot = snapshots_of(tmp_path / "store.db")
     query = kinds.OPERATIONS_OF_REQUEST
-    found = snapshot.read(lambda reader: rows_of(reader, query, names))
-    assert found == memory.read(lambda reader: rows_of(reader, query, names))
-    assert found[0] == ("h1", (), (), "op-0", ())
+    stored = snapshot.read(lambda reader: rows_of(reader, query, names))
+    assert stored == memory.read(lambda reader: rows_of(reader, query, names))
+    assert stored[0] == ("h1", (), (), "op-0", ())
     last = ("web_0", "web_1", "web_2"), ("h2", "", ""), "op-3", (False, True, False)
-    assert found[3] == ("h1", *last)
+    assert stored[3] == ("h1", *last)
     snapshot.close()
     store.close()
 

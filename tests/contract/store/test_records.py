@@ -250,8 +250,8 @@ def test_record_with_a_repeated_value_is_found_once(store: Store) -> None:
         subjects=("vm:web_0", "host:h1", "vm:web_0"),
     )
     store.transact(lambda tx: tx.add(entry))
-    found = store.read(lambda r: r.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0"))
-    assert found == [entry]
+    stored = store.read(lambda r: r.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0"))
+    assert stored == [entry]
 
 
 def test_entry_about_an_operation_is_found_by_everything_it_names(
@@ -326,7 +326,7 @@ def test_texts_with_signs_of_a_database_are_stored_as_they_are(store: Store) -> 
             tx.replace(host, replace(host, rack=host.zone, capacity=None))
 
     store.transact(move)
-    found = store.read(lambda reader: list(every(reader, kinds.ALL_HOSTS)))
-    assert {host.name: (host.zone, host.rack) for host in found} == {
+    stored = store.read(lambda reader: list(every(reader, kinds.ALL_HOSTS)))
+    assert {host.name: (host.zone, host.rack) for host in stored} == {
         name: (text, text) for name, text in hosts.items()
     }

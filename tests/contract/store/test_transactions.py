@@ -125,8 +125,8 @@ def test_work_with_a_stale_record_may_read_again(store: Store) -> None:
 
     store.transact(work)
     assert held[0].capacity == 1
-    found = present(store.read(lambda reader: reader.get(Host, "h1")))
-    assert found == replace(held[0], zone="2", revision=2)
+    host = present(store.read(lambda reader: reader.get(Host, "h1")))
+    assert host == replace(held[0], zone="2", revision=2)
 
 
 def test_nested_transaction_is_refused(store: Store) -> None:
@@ -198,9 +198,9 @@ def test_concurrent_adds_of_one_key_succeed_once(store: Store) -> None:
     def add(zone: str) -> Work:
         def work(tx: HandTransaction) -> Iterator[None]:
             yield
-            found = tx.get(Host, "h1")
+            record = tx.get(Host, "h1")
             yield
-            if found is None:
+            if record is None:
                 tx.add(Host(name="h1", zone=zone))
             yield
 

@@ -73,10 +73,10 @@ class Decisions:
 
     def record(self, course: Course, hour: int) -> CampaignRecord:
         """Return the stored record of a campaign."""
-        found = self._records.get((course, hour))
-        if found is None:
-            found = self._records[course, hour] = self._record(course, hour)
-        return found
+        campaign = self._records.get((course, hour))
+        if campaign is None:
+            campaign = self._records[course, hour] = self._record(course, hour)
+        return campaign
 
     def _record(self, course: Course, hour: int) -> CampaignRecord:
         setting, now = self.setting, self.now(hour)
@@ -140,7 +140,7 @@ class Decisions:
             skipped=record.skipped,
             ahead=record.skipped_ahead,
             failed=sum(1 << int(host[1:]) for host, _ in record.failed),
-            pauses=sum(1 << ACTORS.index(each.by) for each in record.pauses),
+            pauses=sum(1 << ACTORS.index(pause.by) for pause in record.pauses),
             halt="" if record.halt is None else record.halt.cause.value,
             due=max(0, record.due_at - now) // tick if record.due_at else -1,
         )
@@ -152,8 +152,8 @@ class Decisions:
         known = course, hour, key
         found = self._changed.get(known)
         if found is None:
-            made = decide(self.record(course, hour))
-            found = self._changed[known] = self.course(made, hour)
+            campaign = decide(self.record(course, hour))
+            found = self._changed[known] = self.course(campaign, hour)
         return found
 
     # Decisions

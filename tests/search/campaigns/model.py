@@ -21,9 +21,9 @@ from tests.search.state import bits
 
 
 class Model:
-    """One world, and the decisions of the product.
+    """One world that uses the real decisions.
 
-    A planted bug is a subclass that decides or does one thing otherwise.
+    Each planted bug is a subclass that changes one decision or action.
     """
 
     withdraws = True

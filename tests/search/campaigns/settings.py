@@ -88,9 +88,9 @@ class Setting:
         """Return the stages as the record of a campaign has them."""
         return tuple(
             StageTerms(
-                hosts=each.hosts, soak=each.soak * self.tick, approval=each.approval
+                hosts=stage.hosts, soak=stage.soak * self.tick, approval=stage.approval
             )
-            for each in self.stages
+            for stage in self.stages
         )
 
     @property

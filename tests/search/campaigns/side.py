@@ -161,10 +161,10 @@ class Side:
         world = self.world
         text = file_of(self.model.setting, self.names)
         file = CampaignText(name="campaign.toml", text=text)
-        asked = campaign_plans.plan_request(file, world.plane.policy, now=world.now)
+        request = campaign_plans.plan_request(file, world.plane.policy, now=world.now)
         prepared = world.read(
             lambda reader: campaign_plans.prepared_of(
-                reader, campaign_plans.plan_of(reader, asked), file
+                reader, campaign_plans.plan_of(reader, request), file
             )
         )
         world.order(lambda work: campaigns.start(work, prepared), actor=OPERATORS[0])
@@ -247,14 +247,19 @@ class Side:
 
     def maintenance(self) -> list[Operation]:
         """Return the operations of the campaign, by ID."""
-        return [each for each in self.world.operations() if each.verb is Verb.MAINTAIN]
+        return [
+            operation
+            for operation in self.world.operations()
+            if operation.verb is Verb.MAINTAIN
+        ]
 
     def open_of(self, host: int) -> Operation:
         """Return the open operation of a host."""
         (found,) = [
-            each
-            for each in self.maintenance()
-            if each.host == self.names[host] and each.state not in ENDED_STATES
+            operation
+            for operation in self.maintenance()
+            if operation.host == self.names[host]
+            and operation.state not in ENDED_STATES
         ]
         return found
 
@@ -277,17 +282,17 @@ class Side:
         hosts = [self._host(name) for name in self.names]
         is_on = self.world.read(lambda reader: reader.get(Brake, BRAKE_KEY))
         blamed = [bool(self._vm(number).down_for) for number in range(HOSTS)]
-        started = {each.host for each in operations if each.started_at}
+        started = {operation.host for operation in operations if operation.started_at}
         return State(
             course=course,
             items=tuple(self._items(course, operations)),
             queue=tuple(
-                self.names.index(each.host)
-                for each in operations
-                if each.state not in ENDED_STATES
+                self.names.index(operation.host)
+                for operation in operations
+                if operation.state not in ENDED_STATES
             ),
-            down=_bits(each.state is HostState.DOWN for each in hosts),
-            cordons=_bits(bool(each.cordons) for each in hosts),
+            down=_bits(host.state is HostState.DOWN for host in hosts),
+            cordons=_bits(bool(host.cordons) for host in hosts),
             blamed=_bits(iter(blamed)),
             met=_bits(name in started for name in self.names),
             brake=0 if is_on is None else 1 + is_on.withdraws,
@@ -309,7 +314,7 @@ class Side:
             skipped=record.skipped,
             ahead=record.skipped_ahead,
             failed=_bits(name in record.failed_hosts for name in self.names),
-            pauses=sum(1 << OPERATORS.index(each.by.name) for each in record.pauses),
+            pauses=sum(1 << OPERATORS.index(pause.by.name) for pause in record.pauses),
             halt="" if record.halt is None else record.halt.cause.value,
             due=(record.due_at - now) // tick if record.due_at else -1,
         )
@@ -344,9 +349,9 @@ class Side:
             )
 
     def _host(self, name: str) -> Host:
-        found = self.world.read(lambda reader: reader.get(Host, name))
-        assert found is not None
-        return found
+        host = self.world.read(lambda reader: reader.get(Host, name))
+        assert host is not None
+        return host
 
     def _vm(self, number: int) -> Vm:
         return self.world.stored_vm(f"v{number}")

@@ -110,12 +110,12 @@ class Turn:
             self.stage_ended()
         elif self.decisions.needs_approval(self.course, hour):
             self.course = self.course._replace(is_asked=True)
-        found = model.gate(self.now(), self.course)
+        gate = model.gate(self.now(), self.course)
         due = -1
-        if found.look_at:
-            due = (found.look_at - self.decisions.now(hour)) // model.setting.tick
+        if gate.look_at:
+            due = (gate.look_at - self.decisions.now(hour)) // model.setting.tick
         self.course = self.course._replace(due=due)
-        return found.blocker is None
+        return gate.blocker is None
 
     def obstacle(self, host: int) -> int:
         """Return what a host must wait for."""

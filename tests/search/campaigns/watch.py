@@ -249,8 +249,8 @@ class Watch:
     def _k10(self, before: State, after: State) -> None:
         """K10: as many hosts are announced, whichever of two equals is first."""
         counts = [
-            settled(self.model, each).in_flight - each.in_flight
-            for each in (before, after)
+            settled(self.model, state).in_flight - state.in_flight
+            for state in (before, after)
         ]
         if counts[0] != counts[1]:
             raise BrokenError("K10", f"{counts} hosts are announced, by the order")

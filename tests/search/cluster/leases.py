@@ -89,10 +89,12 @@ def first(world: World) -> State:
 
 def broken(state: State) -> str:
     """Return the broken invariant."""
-    calling = [each for each in state.replicas if lease.may_call(each.seat, 0.0)]
+    calling = [
+        replica for replica in state.replicas if lease.may_call(replica.seat, 0.0)
+    ]
     if len(calling) > 1:
         return "two replicas may begin calls"
-    if any(each.seat.term != state.row.term for each in calling):
+    if any(replica.seat.term != state.row.term for replica in calling):
         return "a replica may begin calls after a takeover"
     return "a write of an old term was committed" if state.old_write else ""
 
@@ -221,8 +223,8 @@ def _bare(world: World, state: State) -> State:
     terms, beats = {0, state.row.term}, {0, state.row.beat}
     for seat, request, late in replicas:
         rows = [seat.seen, request, request and request.row, late]
-        terms |= {seat.term, *(each.term for each in rows if each)}
-        beats |= {each.beat for each in rows if each}
+        terms |= {seat.term, *(row.term for row in rows if row)}
+        beats |= {row.beat for row in rows if row}
     term_of = {value: rank for rank, value in enumerate(sorted(terms))}
     beat_of = {value: rank for rank, value in enumerate(sorted(beats))}
 
@@ -250,17 +252,17 @@ def _bare(world: World, state: State) -> State:
 
 
 def _bare_seat(world: World, seat: Seat) -> Seat:
-    seen = seat.seen
+    lease_row = seat.seen
     if seat.role is lease.Role.STOPPED:
         return STOPPED
-    if seen is None:
+    if lease_row is None:
         return seat
     if seat.leads:
-        seen = changed(seen, beat=0, holder="x")
+        lease_row = changed(lease_row, beat=0, holder="x")
         until = max(seat.until, 0.0)
-        return changed(seat, seen=seen, since=0.0, renewed=0.0, until=until)
-    seen = changed(seen, holder=seen.holder and "x")
-    return changed(seat, seen=seen, since=max(seat.since, -world.times.lease))
+        return changed(seat, seen=lease_row, since=0.0, renewed=0.0, until=until)
+    lease_row = changed(lease_row, holder=lease_row.holder and "x")
+    return changed(seat, seen=lease_row, since=max(seat.since, -world.times.lease))
 
 
 def _bare_request(world: World, request: Request) -> Request:

@@ -285,13 +285,13 @@ def _recency(attempt: Operation | Visit) -> tuple[bool, int, str]:
 
 
 def _operation(found: Operation) -> tuple[Any, ...]:
-    held = sorted(type(each).__name__ for each in found.held_by)
-    drains = [getattr(each, "drains", 0) for each in found.held_by]
+    held = sorted(type(blocker).__name__ for blocker in found.held_by)
+    drains = [getattr(blocker, "drains", 0) for blocker in found.held_by]
     return found.host, found.state, found.call_state, held, drains
 
 
 def _visit(found: Visit) -> tuple[Any, ...]:
-    results = [(each.kind, each.outcome) for each in found.results]
+    results = [(result.kind, result.outcome) for result in found.results]
     return found.host, found.state, found.holds_slot, found.is_deferred, results
 
 

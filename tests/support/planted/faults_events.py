@@ -170,7 +170,11 @@ class ResourcesEmpty(_Changed):
 class ResourcesAsIds(_Changed):
     def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         directory = "/subscriptions/0/resourceGroups/planted/virtualMachines"
-        return {"Resources": [f"{directory}/{each}" for each in event.plan.resources]}
+        return {
+            "Resources": [
+                f"{directory}/{resource}" for resource in event.plan.resources
+            ]
+        }
 
 
 @defect(

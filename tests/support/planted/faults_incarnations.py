@@ -112,8 +112,8 @@ class IncarnationWraps(Story):
         return super().counted(view, content) if content else 1
 
 
-class _Deaf(Story):
-    """Does not count every change."""
+class _MissesChanges(Story):
+    """A story whose incarnation does not rise with some changes."""
 
     def counts(self, before: dict[str, str], after: dict[str, str]) -> bool:
         """Whether a change of statuses by id raises the number."""
@@ -135,7 +135,7 @@ def _pairs(content: tuple[object, ...]) -> list[tuple[str, str]]:
     "The number does not rise when an event becomes Started.",
     seen="watch an event that starts",
 )
-class IncarnationDeafToStart(_Deaf):
+class IncarnationDeafToStart(_MissesChanges):
     def counts(self, before: dict[str, str], after: dict[str, str]) -> bool:
         return before.keys() != after.keys()
 
@@ -146,7 +146,7 @@ class IncarnationDeafToStart(_Deaf):
     "The number does not rise when an event goes.",
     seen="watch an event until it has gone",
 )
-class IncarnationDeafToEnd(_Deaf):
+class IncarnationDeafToEnd(_MissesChanges):
     def counts(self, before: dict[str, str], after: dict[str, str]) -> bool:
         return not after.keys() < before.keys()
 

@@ -61,7 +61,7 @@ class Flaps(Story):
         self.after(now, 2 * third, lambda at: self._missing.remove(event))
 
     def visible(self, vm: str) -> list[Event]:
-        return [each for each in super().visible(vm) if each not in self._missing]
+        return [event for event in super().visible(vm) if event not in self._missing]
 
 
 @defect(

@@ -141,7 +141,7 @@ class EnabledByVm(Story):
     def enable(self, vm: str, now: Micros) -> None:
         is_new = vm not in self.views
         super().enable(vm, now)
-        for other in [each for each in self.views if each not in self._asked]:
+        for other in [view for view in self.views if view not in self._asked]:
             if other != vm:
                 del self.views[other]
         self._asked.add(vm)

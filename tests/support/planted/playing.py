@@ -192,7 +192,7 @@ class Visit:
     def events(self, vm: str) -> list[Event]:
         """Return what the story lets a VM see, whatever it is served."""
         return [
-            each for each in self.backend.story.events if each.plan.scope == vm[:-2]
+            event for event in self.backend.story.events if event.plan.scope == vm[:-2]
         ]
 
     # -- what is played --------------------------------------------------------------

@@ -133,7 +133,7 @@ class Chronicle:
                 yield f"{name} Announced: {operators.task(operation)}, from {when}"
             case AuditKind.OPERATION_READY if not starts:
                 blockers = obstacles.why_waiting(reader, operation, now=now)
-                reasons = [f"  {each}" for each in operators.reasons(blockers)]
+                reasons = [f"  {reason}" for reason in operators.reasons(blockers)]
                 yield "\n".join([f"{name} Ready, but held:", *reasons])
             case AuditKind.OPERATION_IMPACTING if not at_once:
                 yield f"{name} Impacting"

@@ -233,7 +233,7 @@ def explain(story: Story, words: Words) -> None:
         lambda reader: explanations.of_operation(reader, operation, now=world.now)
     )
     story.say(
-        f"{explanation['id']} {explanation['what']}, {explanation['state']}: {explanation['standing']}"
+        f"{explanation['id']} {explanation['what']}, {explanation['state']}: {explanation['status']}"
     )
     for sentence in explanation["blocked_by"]:
         story.say(f"  {sentence}")
@@ -284,7 +284,7 @@ def availability(story: Story, words: Words) -> None:
     since = words.duration("--since")
     scope, tenant = words.option("--scope"), words.option("--tenant")
     names = words.all(least=0, most=1)
-    query = uptime.Asked(
+    query = uptime.SpanSelection(
         period=Period(
             since=START if since is None else world.now - since,
             until=world.now,

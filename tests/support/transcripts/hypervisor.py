@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.drivers.port import (
+    NOWHERE,
     Call,
     Driver,
     DriverError,
+    Expected,
     HostVms,
-    Observation,
+    Observations,
     Probe,
     Report,
     Sighting,
@@ -60,8 +62,7 @@ class ToldDriver:
     def begin(self, call: Call, *, now: Micros) -> None:
         """Make the call; raises DriverError."""
         vms = ", ".join(
-            f"{each.vm} to {each.to_host}" if each.to_host else each.vm
-            for each in call.vms
+            f"{vm.vm} to {vm.to_host}" if vm.to_host else vm.vm for vm in call.vms
         )
         number = self._number(call.operation_id, call.generation)
         description = f"{call.action.value} {vms} on {call.host} ({number})"
@@ -86,9 +87,9 @@ class ToldDriver:
             self._tell(f"driver: stops {self._number(operation_id, generation)}")
         return stopped
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
         """Look at VMs."""
-        return self._driver.observe(vms)
+        return self._driver.observe(vms, expected)
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports that have come."""

@@ -25,9 +25,11 @@ def _given(entry: Entry, story: Story, words: Words) -> VerbRequest:
     }
     # The verb itself refuses a request without targets.
     targets = words.all(least=0 if entry.name == "maintain" else 1)
-    for each in entry.arguments:
-        if not each.name.startswith("--"):
-            values[each.key] = _word(each, targets.pop() if targets else "", words)
+    for argument in entry.arguments:
+        if not argument.name.startswith("--"):
+            values[argument.key] = _word(
+                argument, targets.pop() if targets else "", words
+            )
     if not entry.targets.is_list and len(targets) != 1:
         raise words.error(f"{words.name} takes exactly one target")
     if entry.name in {"fail", "restore"} and story.world.read(

@@ -14,13 +14,13 @@ class Words:
     def __init__(self, line: str, names: Names) -> None:
         """Split the line; names of the story become ids where ids are meant."""
         try:
-            words = shlex.split(line)
+            command = shlex.split(line)
         except ValueError as error:
             raise TranscriptError(f"{line!r}: {error}") from error
         self.line = line
-        self.name = words[0]
+        self.name = command[0]
         self._names = names
-        self._rest = words[1:]
+        self._rest = command[1:]
 
     def flag(self, name: str) -> bool:
         """Take an option without a value; return whether it is there."""

@@ -242,8 +242,8 @@ def test_missing_program_is_reported_with_its_package(
     host.install(there)
     status, _, err = forewarn("apply")
     assert status == 1
-    told = f"{missing} is not installed; its Debian package is {package}"
-    assert err == f"forewarn: {told}\n"
+    message = f"{missing} is not installed; its Debian package is {package}"
+    assert err == f"forewarn: {message}\n"
 
 
 def test_failed_program_is_quoted(host: Host, forewarn: Run) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from forewarn.campaigns.plan_drift import SeenPlans
 from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
@@ -15,9 +16,11 @@ from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.drivers.port import (
+    NOWHERE,
     Call,
+    Expected,
     HostVms,
-    Observation,
+    Observations,
     Probe,
     ProbeState,
     Report,
@@ -149,7 +152,7 @@ class ObedientDriver:
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         return True
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
         return {}
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
@@ -177,6 +180,7 @@ class LocalGateway:
         self.driver = ObedientDriver()
         self.store = MemoryStore()
         self.state = Health(alive=True, ready=True)
+        self.plans = SeenPlans()
         self.broken: Exception | None = None
         self.progress: dict[str, Progress] = {}
         """The error of the next requests and reads."""
@@ -228,7 +232,9 @@ class LocalGateway:
         request = campaign_plans.plan_request(
             text, Policy(), now=self.now(), hosts_max=hosts_max
         )
-        return await self.read(lambda reader: campaign_plans.planned(reader, request))
+        made = await self.read(lambda reader: campaign_plans.planned(reader, request))
+        self.plans.keep(made.outline)
+        return made.text
 
     async def simulate_campaign(
         self, text: CampaignText, assumed: Assumptions, *, hosts_max: int
@@ -274,7 +280,9 @@ class LocalGateway:
         check: Check | None = None,
     ) -> Result:
         plan = campaign_plans.plan_request(text, self.plane.policy, now=self.now())
-        request = campaign_plans.StartRequest(plan=plan, digest=digest)
+        request = campaign_plans.StartRequest(
+            plan=plan, digest=digest, seen=self.plans.of(digest)
+        )
         return await start_prepared(
             self,
             lambda: self.read(lambda reader: campaign_plans.prepared(reader, request)),

@@ -29,12 +29,17 @@ class Watcher:
     def __init__(self, viewer: Viewer, last_id: str = "") -> None:
         self.texts: AsyncGenerator[str, None] = viewer.stream(last_id)
         self.last_id = last_id
+        self._come: list[str] = []
+        """Messages that have come together with those that were read."""
 
     async def text(self) -> str:
-        async with asyncio.timeout(SECONDS):
-            text = await anext(self.texts)
-        assert text.endswith("\n\n")
-        return text
+        """Return the next message or comment."""
+        if not self._come:
+            async with asyncio.timeout(SECONDS):
+                text = await anext(self.texts)
+            assert text.endswith("\n\n")
+            self._come = [f"{each}\n\n" for each in text[:-2].split("\n\n")]
+        return self._come.pop(0)
 
     async def next(self) -> tuple[str, Any]:
         """Return the next message's name and data, or a comment."""
@@ -86,10 +91,10 @@ class Streams:
 
     def caller(self) -> Caller:
         """Return who holds the first token of the tenant, if it has one."""
-        found = self.gateway.store.read(
+        tokens = self.gateway.store.read(
             lambda reader: reader.select(kinds.TOKENS_OF_TENANT, self.tenant)
         )
-        return Caller.of_token(found[0]) if found else Caller(name="operator")
+        return Caller.of_token(tokens[0]) if tokens else Caller(name="operator")
 
     def watch(
         self,

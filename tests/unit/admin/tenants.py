@@ -111,16 +111,16 @@ class Shared:
         self.gateway.advance("20m")
         done = self.order("reboot", vms=["hidden-db-0"])
         self.order("cancel", names=[done["request"]])
-        made = self.order("maintain", hosts=["hidden-h1"], impact="live-migrate")
-        events = {each["tenant"]: each["EventId"] for each in _events(made)}
+        operation = self.order("maintain", hosts=["hidden-h1"], impact="live-migrate")
+        events = {each["tenant"]: each["EventId"] for each in _events(operation)}
         self.order("approve", event_ids=[events["shop"]])
         # The last approval starts the operation, so the history names its actor.
         approval = Approval(vm="hidden-db-0", event_ids=(events["hidden-bank"],))
         assert self.gateway.plane.approve([approval], now=self.gateway.now()) == (None,)
         self.gateway.advance("30m")
         self.order("fail", names=["hidden-db-1"])
-        made = self.order("maintain", hosts=["hidden-h2"], impact="reboot")
-        for event in _events(made):
+        operation = self.order("maintain", hosts=["hidden-h2"], impact="reboot")
+        for event in _events(operation):
             if event["tenant"] == "hidden-bank":
                 self.order("approve", event_ids=[event["EventId"]])
         self.order("reboot", vms=["hidden-db-0"])
@@ -182,7 +182,7 @@ UNKNOWN = {
 
 
 def _events(made: Any) -> list[Any]:
-    return [event for each in made["operations"] for event in each["events"]]
+    return [event for operation in made["operations"] for event in operation["events"]]
 
 
 class Receivers:

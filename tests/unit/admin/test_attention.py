@@ -34,8 +34,8 @@ def post(client: TestClient, path: str, **body: Any) -> Any:
 
 
 def told(client: TestClient, **params: Any) -> list[tuple[str, str]]:
-    found = get(client, "problems", **params)["problems"]
-    return [(each["kind"], each["text"]) for each in found]
+    problems = get(client, "problems", **params)["problems"]
+    return [(problem["kind"], problem["text"]) for problem in problems]
 
 
 def test_idle_service_has_no_problems(client: TestClient) -> None:
@@ -80,12 +80,25 @@ def test_the_worst_problem_comes_first(
     page = get(client, "problems", limit=1)
     assert page["counts"]["vm-down"] == page["counts"]["approval-late"] == 1
     rest = get(client, "problems", limit=5, after=page["next"])
-    assert [each["kind"] for each in rest["problems"]] == [
+    assert [problem["kind"] for problem in rest["problems"]] == [
         "vms-stopped",
         "vm-down",
         "approval-late",
     ]
     assert rest["next"] is None
+
+
+def test_mass_of_stopped_vms_on_one_host_names_it(
+    gateway: LocalGateway, client: TestClient
+) -> None:
+    gateway.state = Health(
+        alive=True,
+        ready=True,
+        seen=Seen(withheld=Withheld(vms=40, since=gateway.now(), host="h1")),
+    )
+    [problem] = get(client, "problems", kind="vms-stopped")["problems"]
+    assert problem["hosts"] == ["h1"]
+    assert problem["text"].startswith("40 VMs of host h1 stopped at once: none of them")
 
 
 def test_a_failed_host_is_one_problem_with_its_vms(client: TestClient) -> None:
@@ -122,18 +135,18 @@ def test_unknown_outcome_of_a_silent_driver_is_a_problem(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     gateway.driver.is_silent = gateway.driver.forgets = True
-    made = post(client, "reboot", vms=["web_0"])
+    response = post(client, "reboot", vms=["web_0"])
     gateway.advance("31m")
     (problem,) = get(client, "problems")["problems"]
     assert problem["kind"] == "outcome-unknown"
-    assert problem["operation"] == made["operations"][0]["operation"]
+    assert problem["operation"] == response["operations"][0]["operation"]
     assert problem["actions"] == ["resolve"]
     assert problem["sighted"] == []
-    seen = [
+    sightings = [
         Sighting(vm=vm, running=False, host="h1", at=gateway.now(), text="no answer")
         for vm in ("web_0", "web_1")
     ]
-    gateway.state = Health(alive=True, ready=True, seen=Seen(early=tuple(seen)))
+    gateway.state = Health(alive=True, ready=True, seen=Seen(early=tuple(sightings)))
     (problem,) = get(client, "problems")["problems"]
     assert problem["sighted"] == [
         {
@@ -216,14 +229,14 @@ def test_waits_of_one_rollout(client: TestClient, gateway: LocalGateway) -> None
 def test_waits_name_the_windows_that_hold_maintenance(client: TestClient) -> None:
     assert get(client, "waits")["held"] == []
     post(client, "window-set", scopes=["web"], windows=["10:00 4h"])
-    made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
+    response = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
     (held,) = get(client, "waits")["held"]
     assert (held["scope"], held["until"]) == ("web", "2030-01-01T10:00:00Z")
     assert get(client, "waits", tenant="shop", scope="web")["held"] == [held]
     assert get(client, "waits", tenant="bank")["held"] == []
     # A window is of no host, and of no single rollout.
     assert get(client, "waits", host="h1")["held"] == []
-    assert get(client, "waits", rollout=made["rollout"])["held"] == []
+    assert get(client, "waits", rollout=response["rollout"])["held"] == []
     assert get(client, "waits", after="x")["held"] == []
 
 
@@ -236,7 +249,7 @@ def test_forgotten_cordon_is_a_problem_after_a_day(
     gateway.advance("1h")
     (problem,) = get(client, "problems", host="h1")["problems"]
     assert problem["text"] == (
-        "host h1 takes no new VM: it is cordoned by operator since "
+        "host h1 takes no new VM: it has been cordoned by operator since "
         "2030-01-01T00:00:00Z (bad DIMM)"
     )
     assert (problem["since"], problem["target"]) == ("2030-01-01T00:00:00Z", "h1")
@@ -257,8 +270,8 @@ def test_actionable_blockers_come_first(
 ) -> None:
     gateway.enable("web_0")
     gateway.advance("20m")
-    made = post(client, "maintain", hosts=["h1"], impact="freeze")
-    (operation,) = made["operations"]
+    response = post(client, "maintain", hosts=["h1"], impact="freeze")
+    (operation,) = response["operations"]
     explained = get(client, f"explain/{operation['operation']}")
     first, second, third = explained["blockers"]
     assert (first["kind"], first["remedy"], first["tenant"]) == (
@@ -269,9 +282,11 @@ def test_actionable_blockers_come_first(
     (event,) = (each for each in operation["events"] if each["tenant"] == "shop")
     assert (first["event"], first["scope"]) == (event["EventId"], "web")
     assert first["until"] == operation["not_before"]
-    assert (second["tenant"], second["remedy"]) == ("bank", "clock")
+    assert (second["tenant"], second["remedy"]) == ("bank", "tenant")
     assert (third["kind"], third["until"]) == ("not before", operation["not_before"])
-    assert explained["blocked_by"] == [each["text"] for each in explained["blockers"]]
+    assert explained["blocked_by"] == [
+        blocker["text"] for blocker in explained["blockers"]
+    ]
     assert (
         get(client, "operations")["operations"][0]["blocked_by"]
         == (explained["blocked_by"])
@@ -281,31 +296,34 @@ def test_actionable_blockers_come_first(
 def test_every_named_object_is_explained(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot", at_once=1)
-    first, second = made["operations"]
-    rollout = get(client, f"explain/{made['rollout']}")
+    response = post(client, "maintain", hosts=["h1", "h2"], impact="reboot", at_once=1)
+    first, second = response["operations"]
+    rollout = get(client, f"explain/{response['rollout']}")
     assert (rollout["kind"], rollout["counts"]) == (
         "rollout",
         {"Announced": 1, "Planned": 1},
     )
-    assert rollout["standing"].startswith("0 of 2 operations have ended")
-    assert [each["operation"] for each in rollout["operations"]] == [
-        first["operation"],
-        second["operation"],
+    assert rollout["status"].startswith("0 of 2 operations have ended")
+    # The second one waits only for its turn, which the rollout says.
+    assert [operation["operation"] for operation in rollout["operations"]] == [
+        first["operation"]
     ]
+    assert rollout["more_operations"] == 1
+    planned = get(client, f"explain/{second['operation']}")
+    assert [blocker["kind"] for blocker in planned["blockers"]] == ["turn"]
     assert len(rollout["blocked_by"]) == len(set(rollout["blocked_by"])) > 2
     event = first["events"][0]["EventId"]
     by_event = get(client, f"explain/{event.lower()}")
     assert (by_event["kind"], by_event["id"]) == ("event", event)
-    assert "NotBefore is in 15 m" in by_event["standing"]
+    assert "NotBefore is in 15 m" in by_event["status"]
     host = get(client, "explain/h1")
-    assert host["standing"] == "it is up, with 2 VMs; 1 open operation concerns it"
+    assert host["status"] == "it is up, with 2 VMs; 1 open operation concerns it"
     vm = get(client, "explain/web_0")
     assert vm["operations"] == host["operations"] == by_event["operations"]
     assert vm["blocked_by"]
     gateway.advance("3h")
     assert get(client, f"explain/{event}")["state"] == "Removed"
-    assert get(client, "explain/web_0")["standing"] == (
+    assert get(client, "explain/web_0")["status"] == (
         "it runs on host h1; no open operation concerns it"
     )
 
@@ -320,21 +338,21 @@ def test_ambiguous_name_needs_a_kind(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("web_9", 'Did you mean "web_1" or "web_0"?'),
+        ("web_9", 'Did you mean "web_1" or "web_0"'),
         ("hh1", 'Did you mean "h1"?'),
         ("zzzzzzzz", "`forewarn rollout list --all`"),
-        ("we", 'Did you mean "web_0" or "web_1"?'),
+        ("we", 'Did you mean "web_0" or "web_1"'),
         ("op-nope", "`forewarn operations --all`"),
     ],
 )
 def test_unknown_name_is_reported_with_suggestions(
     client: TestClient, name: str, hint: str
 ) -> None:
-    told = get(client, f"explain/{name}", 404)
-    assert told["error"] == (
-        f"there is no operation, rollout, event, campaign, host or VM '{name}'"
+    answer = get(client, f"explain/{name}", 404)
+    assert answer["error"] == (
+        f"there is no operation, rollout, event, campaign, host, VM or other object '{name}'"
     )
-    assert hint in told["hint"]
+    assert hint in answer["hint"]
 
 
 @pytest.mark.parametrize("noun", ["operation", "rollout"])
@@ -342,21 +360,13 @@ def test_unknown_name_is_reported_with_suggestions(
 def test_id_with_one_wrong_character_is_suggested(
     client: TestClient, noun: str, place: int
 ) -> None:
-    made = post(client, "maintain", hosts=["h1", "h2"], impact="freeze")
-    post(client, "cancel", names=[made["rollout"]])
-    name = {"rollout": made["rollout"]} | made["operations"][0]
+    response = post(client, "maintain", hosts=["h1", "h2"], impact="freeze")
+    post(client, "cancel", names=[response["rollout"]])
+    name = {"rollout": response["rollout"]} | response["operations"][0]
     letters = list(name[noun])
     letters[place] = "u"
-    told = get(client, f"explain/{''.join(letters)}", 404)
-    assert f'"{name[noun]}"' in told["hint"]
-
-
-def test_tenant_or_scope_is_named_as_such(client: TestClient) -> None:
-    told = get(client, "explain/web", 404)
-    assert told["error"].startswith("'web' is a scope, not an operation")
-    assert "`forewarn operations --scope web`" in told["hint"]
-    told = get(client, "explain/shop", 404)
-    assert "`forewarn operations --tenant shop`" in told["hint"]
+    answer = get(client, f"explain/{''.join(letters)}", 404)
+    assert f'"{name[noun]}"' in answer["hint"]
 
 
 def test_unknown_rollout_is_named_as_such_everywhere(client: TestClient) -> None:
@@ -389,14 +399,17 @@ def test_tenant_sees_only_its_problems_and_waits_and_no_capacity() -> None:
     shared.gateway.advance("12m")
     token = shared.token()
     page = shared.ask(token, "GET", "/v1/problems").json()
-    assert [(each["kind"], each["text"]) for each in page["problems"]] == [
+    assert [(problem["kind"], problem["text"]) for problem in page["problems"]] == [
         ("vm-down", "VM web_1 is down"),
         (
             "approval-late",
             "shop has not approved maintain (reboot) of host, which starts in 3 m",
         ),
     ]
-    assert [each["actions"] for each in page["problems"]] == [["redeploy"], ["approve"]]
+    assert [problem["actions"] for problem in page["problems"]] == [
+        ["redeploy"],
+        ["approve"],
+    ]
     assert "hidden" not in str(page)
     waits = shared.ask(token, "GET", "/v1/waits").json()
     assert [each["tenant"] for each in waits["waits"]] == ["shop"]

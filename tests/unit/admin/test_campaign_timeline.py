@@ -40,13 +40,14 @@ def test_answers_have_the_described_members(
     check(outlook["budgets"][0], timeline_shapes.BudgetUseShape)
     page = get(client, "hosts")
     check(page, timeline_shapes.CampaignRowPage)
-    for each in page["hosts"]:
-        check(each, timeline_shapes.CampaignRowShape)
-        for segment in each["segments"]:
+    for host in page["hosts"]:
+        check(host, timeline_shapes.CampaignRowShape)
+        for segment in host["segments"]:
             check(segment, timeline_shapes.SegmentShape)
     one = get(client, "hosts/h1")
     check(one, timeline_shapes.CampaignHostShape)
     check(one["vm_list"][0], timeline_shapes.HostVmShape)
+    check(one["verbs"][0], timeline_shapes.HostVerbShape)
 
 
 def test_pages_and_states_select_hosts(
@@ -55,13 +56,13 @@ def test_pages_and_states_select_hosts(
     started(client)
     gateway.advance("1m")
     first = get(client, "hosts", limit=1)
-    assert [each["host"] for each in first["hosts"]] == ["h1"]
+    assert [host["host"] for host in first["hosts"]] == ["h1"]
     rest = get(client, "hosts", after=first["next"])
-    assert [each["host"] for each in rest["hosts"]] == ["h2", "same"]
+    assert [host["host"] for host in rest["hosts"]] == ["h2", "same"]
     flying = get(client, "hosts", state="announced,ready,impacting,recovering")
-    found = get(client, "hosts")["hosts"]
-    assert flying["hosts"] == [each for each in found if each["state"] != "planned"]
-    assert flying["hosts"] != found
+    hosts = get(client, "hosts")["hosts"]
+    assert flying["hosts"] == [host for host in hosts if host["state"] != "planned"]
+    assert flying["hosts"] != hosts
     assert get(client, "hosts", rack="r1")["hosts"] == []
 
 
@@ -108,9 +109,15 @@ class SharedWithAnEnd(SharedReads):
         super().__init__()
         self.end = end
 
-    async def get(self, key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
+    async def get(
+        self,
+        key: Hashable,
+        read: Callable[[], Awaitable[Any]],
+        *,
+        max_age: float = 0.0,
+    ) -> Any:
         self.end()
-        return await super().get(key, read)
+        return await super().get(key, read, max_age=max_age)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +129,9 @@ def test_answer_that_others_wait_for_does_not_depend_on_the_token_of_one(
     service = Service()
     service.client.headers.update(BEARER)
     started(service.client)
-    made = service.token("")
-    bearer = {"Authorization": f"Bearer {made['token']}"}
-    service.app.state.shared_reads = SharedWithAnEnd(lambda: service.revoke(made))
+    token = service.token("")
+    bearer = {"Authorization": f"Bearer {token['token']}"}
+    service.app.state.shared_reads = SharedWithAnEnd(lambda: service.revoke(token))
     assert service.client.get(path, headers=bearer).status_code == 200
     assert service.client.get(path, headers=bearer).status_code == 401
 
@@ -166,6 +173,33 @@ def test_slow_answer_is_shared_for_a_while_and_an_error_is_not(
                 await shared.get("c", fail)
 
     asyncio.run(story())
+
+
+def test_caller_who_says_which_age_is_recent_enough_gets_what_another_has_read(
+    client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that does not say so reads what it has changed itself."""
+    started(client)
+    paths = ["tree", "hosts", "outlook"]
+    recent = {"Cache-Control": "no-transform, max-age=600"}
+
+    def states() -> list[Any]:
+        return [
+            client.get(f"/v1/campaigns/bios/{path}", headers=recent).json()
+            for path in paths
+        ]
+
+    monkeypatch.setattr(limits, "SHARED_SECONDS_MAX", 600.0)
+    before = states()
+    gateway.advance("30m")
+    assert states() == before
+    for path in paths:
+        get(client, path)
+    after = states()
+    assert all(new != old for new, old in zip(after, before, strict=True))
+    recent["Cache-Control"] = "max-age=0"
+    gateway.advance("30m")
+    assert all(new != old for new, old in zip(states(), after, strict=True))
 
 
 def test_shared_answer_is_never_older_than_its_limit_and_few_are_kept(

@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin import limits
+from forewarn.admin.selection import Wanted
 from forewarn.control.requests import campaigns
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
@@ -34,9 +35,11 @@ def started(client: TestClient) -> dict[str, Any]:
     file = {"name": "bios.toml", "text": ALL}
     plan = client.post("/v1/campaigns/plan", json=file)
     assert plan.is_success, plan.text
-    made = client.post("/v1/campaigns", json={**file, "digest": plan.json()["digest"]})
-    assert made.is_success, made.text
-    return made.json()
+    response = client.post(
+        "/v1/campaigns", json={**file, "digest": plan.json()["digest"]}
+    )
+    assert response.is_success, response.text
+    return response.json()
 
 
 def pause(gateway: LocalGateway) -> None:
@@ -77,10 +80,70 @@ def test_a_viewer_gets_open_campaigns_and_their_changes(
     run(gateway, story)
 
 
-def test_a_tenant_gets_no_stream_of_campaigns() -> None:
+def test_a_viewer_gets_each_host_of_a_campaign_that_changes(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    """The last row of each host is that of the list; hosts that wait are in it only."""
+
+    def listed() -> dict[str, dict[str, Any]]:
+        page = client.get("/v1/campaigns/bios/hosts").json()
+        return {host["host"]: host for host in page["hosts"]}
+
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("campaign-hosts")
+        assert await watcher.until("ready") == []
+        campaign = started(client)
+        rows: dict[str, dict[str, Any]] = {}
+
+        async def follow() -> dict[str, dict[str, Any]]:
+            """Return the rows of the list after the stream has told of their states."""
+            present = listed()
+            begun = {name for name, row in present.items() if row["state"] != "planned"}
+            while {name: rows.get(name, {}).get("state") for name in begun} != {
+                name: present[name]["state"] for name in begun
+            }:
+                name, row = await watcher.next()
+                assert (name, row["campaign"]) == (
+                    "campaign-hosts",
+                    campaign["campaign"],
+                )
+                rows[row["host"]] = row
+            assert rows.keys() == begun
+            return present
+
+        gateway.advance("1m")
+        first = await follow()
+        assert {each["state"] for each in first.values()} > {"planned"}
+        gateway.advance("2h")
+        ended = await follow()
+        assert ended != first
+        for name, row in rows.items():
+            assert row == {"campaign": campaign["campaign"], **ended[name]}
+
+    run(gateway, story)
+
+
+def test_rows_of_hosts_are_selected_as_other_objects(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    campaign = started(client)
+
+    async def story(streams: Streams) -> None:
+        wanted = Wanted(host="h2", rollout=campaign["rollout"])
+        watcher = streams.watch("campaign-hosts", wanted=wanted)
+        assert await watcher.until("ready") == []
+        gateway.advance("2h")
+        _, row = await watcher.next()
+        assert row["host"] == "h2"
+
+    run(gateway, story)
+
+
+@pytest.mark.parametrize("topic", ["campaigns", "campaign-hosts"])
+def test_a_tenant_gets_no_stream_of_campaigns(topic: str) -> None:
     shared = Shared()
     token = shared.token("shop")
-    answer = shared.ask(token, "GET", "/v1/watch?topics=campaigns")
+    answer = shared.ask(token, "GET", f"/v1/watch?topics={topic}")
     assert answer.status_code == 403
 
 
@@ -88,16 +151,18 @@ def test_a_campaign_is_explained_to_operators(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     made = started(client)
-    told = client.get("/v1/explain/bios").json()
-    assert (told["kind"], told["id"]) == ("campaign", made["campaign"])
+    body = client.get("/v1/explain/bios").json()
+    assert (body["kind"], body["id"]) == ("campaign", made["campaign"])
     assert "campaign bios" in json.dumps(client.get("/v1/explain/h1").json())
 
 
 def ordered(client: TestClient) -> str:
     """Maintain two hosts; return the rollout."""
-    made = client.post("/v1/maintain", json={"hosts": ["h1", "h2"], "impact": "reboot"})
-    assert made.is_success, made.text
-    return made.json()["rollout"]
+    response = client.post(
+        "/v1/maintain", json={"hosts": ["h1", "h2"], "impact": "reboot"}
+    )
+    assert response.is_success, response.text
+    return response.json()["rollout"]
 
 
 def test_a_rollout_of_several_hosts_is_listed_and_followed_as_a_campaign(
@@ -154,11 +219,11 @@ def test_newest_campaigns_of_both_sorts_come_first_with_their_number(
         page = client.get("/v1/campaigns", params=query).json()
         assert page["total"] == len(begun)
         assert page["campaigns"], "the page before said that it has a next one"
-        listed += [each["campaign"] for each in page["campaigns"]]
+        listed += [campaign["campaign"] for campaign in page["campaigns"]]
         if page["next"] is None:
             break
         after = page["next"]
     assert listed == begun[::-1]
     open_ones = client.get("/v1/campaigns", params={"newest": True}).json()
-    assert [each["campaign"] for each in open_ones["campaigns"]] == begun[-1:]
+    assert [campaign["campaign"] for campaign in open_ones["campaigns"]] == begun[-1:]
     assert open_ones["total"] == 1

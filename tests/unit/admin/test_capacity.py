@@ -65,8 +65,8 @@ def test_capacity_reports_slots_and_needs_of_the_next_host(
     assert get(client, "capacity", zone="a")["next_hosts"] == [need]
     assert get(client, "capacity", zone="b")["next_hosts"] == []
     assert get(client, "capacity", host="a2")["next_hosts"] == []
-    assert {each["kind"] for each in need["blockers"]} == {"no capacity"}
-    assert [each["zone"] for each in get(client, "capacity", zone="b")["zones"]] == [
+    assert {blocker["kind"] for blocker in need["blockers"]} == {"no capacity"}
+    assert [zone["zone"] for zone in get(client, "capacity", zone="b")["zones"]] == [
         "b"
     ]
 
@@ -124,8 +124,8 @@ def test_capacity_takes_the_selectors_of_the_other_lists(
     for before, after in places:
         text = text.replace(before, after)
     app.state.gateway = LocalGateway(text)
-    found = client.get("/v1/capacity", params=selector).json()["zones"]
-    assert {each["zone"]: each["hosts"] for each in found} == hosts
+    zones = client.get("/v1/capacity", params=selector).json()["zones"]
+    assert {zone["zone"]: zone["hosts"] for zone in zones} == hosts
 
 
 def test_capacity_counts_cordoned_hosts(served: tuple[FastAPI, TestClient]) -> None:
@@ -134,3 +134,22 @@ def test_capacity_counts_cordoned_hosts(served: tuple[FastAPI, TestClient]) -> N
     post(client, "host-cordon", hosts=["a2"], reason="bad DIMM")
     a, b = get(client, "capacity")["zones"]
     assert (a["cordoned"], a["free"], b["cordoned"]) == (1, 0, 0)
+
+
+def test_capacity_counts_free_places_and_needs_by_cluster(
+    served: tuple[FastAPI, TestClient],
+) -> None:
+    app, client = served
+    text = FLEET.replace('name = "a1"\n', 'name = "a1"\ncluster = "c1"\n')
+    text = text.replace('name = "b1"\n', 'name = "b1"\ncluster = "c2"\n')
+    app.state.gateway = LocalGateway(text)
+    post(client, "maintain", hosts=["a1"], impact="live-migrate", at_once=1)
+    answer = get(client, "capacity")
+    assert [
+        (cluster["cluster"], cluster["hosts"], cluster["places"], cluster["free"])
+        for cluster in answer["clusters"]
+    ] == [("c1", 1, 2, 0), ("c2", 1, 0, 0)]
+    assert [
+        cluster["cluster"] for cluster in get(client, "capacity", zone="b")["clusters"]
+    ] == ["c2"]
+    assert [host["cluster"] for host in answer["next_hosts"]] in ([], ["c1"])

@@ -48,8 +48,8 @@ def client() -> Iterator[TestClient]:
 
 
 def token(client: TestClient, **body: Any) -> dict[str, str]:
-    made = client.post("/v1/tokens", json=body).json()
-    return {"Authorization": f"Bearer {made['token']}"}
+    answer = client.post("/v1/tokens", json=body).json()
+    return {"Authorization": f"Bearer {answer['token']}"}
 
 
 def test_checks_are_listed_and_asked(client: TestClient) -> None:

@@ -31,14 +31,14 @@ def test_every_member_of_the_answer_is_described() -> None:
     replicas = Replicas()
     app = create_app(LocalGateway(), tokens=None, version="1", replicas=replicas)
     with TestClient(app, base_url="http://127.0.0.1:8200") as client:
-        found = client.get("/v1/cluster").json()
-        check(found, routes.ClusterShape)
-        assert found["leader"] == "a"
-        assert found["led_for_seconds"] == 50.0
-        for each in found["replicas"]:
-            check(each, routes.ReplicaShape)
-        assert [each["role"] for each in found["replicas"]] == ["leads", "follows"]
-        assert found["replicas"][1]["behind_entries"] == 2
+        body = client.get("/v1/cluster").json()
+        check(body, routes.ClusterShape)
+        assert body["leader"] == "a"
+        assert body["led_for_seconds"] == 50.0
+        for replica in body["replicas"]:
+            check(replica, routes.ReplicaShape)
+        assert [each["role"] for each in body["replicas"]] == ["leads", "follows"]
+        assert body["replicas"][1]["behind_entries"] == 2
         replicas.found = None
         check(client.get("/v1/cluster").json(), routes.ClusterShape)
         viewer = token(client, roles=["view"])
@@ -54,16 +54,16 @@ def test_answer_without_the_database_says_unknown() -> None:
         None,
         9.5,
     )
-    assert [each["role"] for each in found["replicas"]] == ["unknown", "unknown"]
+    assert [replica["role"] for replica in found["replicas"]] == ["unknown", "unknown"]
     assert found["synchronous_standby"] is None
 
 
 def kinds(replicas: Replicas) -> list[str]:
     app = create_app(LocalGateway(), tokens=None, version="1", replicas=replicas)
     with TestClient(app, base_url="http://127.0.0.1:8200") as client:
-        found = client.get("/v1/problems").json()["problems"]
-    assert all(each["actions"] == ["cluster show"] for each in found)
-    return [each["kind"] for each in found]
+        problems = client.get("/v1/problems").json()["problems"]
+    assert all(problem["actions"] == ["cluster show"] for problem in problems)
+    return [problem["kind"] for problem in problems]
 
 
 def test_problems_of_replicas_need_attention() -> None:

@@ -179,23 +179,23 @@ def test_decision_without_a_result_is_not_committed(
     monkeypatch.setitem(cast("dict[str, Any]", verbs.DECISIONS), "reboot", forgets)
     with pytest.raises(AssertionError):
         judged(shared, OPERATOR)
-    made = shared.gateway.store.read(
+    operations = shared.gateway.store.read(
         lambda reader: [*every(reader, kinds.ALL_OPERATIONS)]
     )
-    assert made == []
+    assert operations == []
 
 
 def test_rights_are_checked_again_in_the_transaction() -> None:
     shared = Shared()
-    made = shared.order("tokens", tenant="shop", name="ci")
+    ordered = shared.order("tokens", tenant="shop", name="ci")
     caller = Caller(
-        name="shop/ci", tenant="shop", roles=TENANT_ROLES, token_id=made["id"]
+        name="shop/ci", tenant="shop", roles=TENANT_ROLES, token_id=ordered["id"]
     )
     judged(shared, caller)
     # With another name, with other rights, and without a token.
     for wrong in (
-        Caller(name="alice", token_id=made["id"]),
-        Caller(name="shop/ci", tenant="hidden-bank", token_id=made["id"]),
+        Caller(name="alice", token_id=ordered["id"]),
+        Caller(name="shop/ci", tenant="hidden-bank", token_id=ordered["id"]),
         Caller(name="shop/ci", tenant="shop", token_id="tk-0000000000"),
         replace(caller, roles=ALL_ROLES),
     ):
@@ -206,6 +206,6 @@ def test_rights_are_checked_again_in_the_transaction() -> None:
             judged(shared, caller, name)
     with pytest.raises(ForbiddenError):
         judged(shared, Caller(name="alice", roles=READ_ONLY))
-    shared.order("tokens/revoke", id=made["id"])
+    shared.order("tokens/revoke", id=ordered["id"])
     with pytest.raises(UnauthorizedError):
         judged(shared, caller)

@@ -67,7 +67,7 @@ def operations(app: FastAPI) -> list[Any]:
     schema = schemathesis.openapi.from_dict(described)
     schema.app = app
     results: list[Any] = list(schema.get_all_operations())
-    found = [each.ok() for each in results]
+    found = [result.ok() for result in results]
     return [each for each in found if not each.path.startswith(ENDLESS)]
 
 

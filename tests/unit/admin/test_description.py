@@ -31,7 +31,7 @@ PATHS = {
     "/v1/problems", "/v1/waits", "/v1/capacity",
     "/v1/requests/{name}", "/v1/rollouts", "/v1/rollouts/{name}", "/v1/events", "/v1/history", "/v1/fleet",
     "/v1/fleet/export", "/v1/fleet/validate", "/v1/fleet/plan", "/v1/fleet/apply",
-    "/v1/campaigns", "/v1/campaigns/{name}", "/v1/campaigns/{name}/racks", "/v1/campaigns/{name}/report", "/v1/campaigns/{name}/sums", "/v1/campaigns/plan", "/v1/campaigns/progress/{key}",
+    "/v1/campaigns", "/v1/campaigns/{name}", "/v1/campaigns/{name}/file", "/v1/campaigns/{name}/racks", "/v1/campaigns/{name}/report", "/v1/campaigns/{name}/skipped", "/v1/campaigns/{name}/sums", "/v1/campaigns/plan", "/v1/campaigns/progress/{key}",
     "/v1/campaigns/simulate", "/v1/campaigns/{name}/tree", "/v1/campaigns/{name}/outlook", "/v1/campaigns/{name}/hosts", "/v1/campaigns/{name}/hosts/{host}",
     "/v1/visit-retry", "/v1/visit-skip", "/v1/campaign-pause", "/v1/campaign-halt", "/v1/campaign-resume", "/v1/campaign-abort",
     "/v1/campaign-approve", "/v1/campaign-set", "/v1/campaign-retry", "/v1/campaign-skip",
@@ -117,9 +117,9 @@ def test_answers_match_the_description(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     gateway.enable("web_0")
-    made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "redeploy"})
-    check(made.json(), shapes.MadeShape)
-    (operation,) = made.json()["operations"]
+    response = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "redeploy"})
+    check(response.json(), shapes.MadeShape)
+    (operation,) = response.json()["operations"]
     check(operation, shapes.OperationShape)
     check(operation["events"][0], shapes.EventInOperation)
     check(operation["moves"][0], shapes.MoveShape)

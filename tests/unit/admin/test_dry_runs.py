@@ -20,7 +20,7 @@ from forewarn.store.questions import Query
 from forewarn.verbs.table import VERBS
 from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.admin.tenants import Shared
-from tests.unit.admin.test_campaign_watch import started
+from tests.unit.admin.test_campaign_watch import ALL, started
 from tests.unit.admin.test_description import check
 
 
@@ -66,9 +66,34 @@ def group(hosts: int, vms: int, *, tenants: int, events: int = 0) -> dict[str, i
 def test_maintenance_counts_what_it_would_announce(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    found = counted(client, gateway, "maintain", hosts=["h1"], impact="reboot")
-    assert found["effect"] == {"announced": group(1, 2, tenants=2, events=2)}
-    assert (found["targets"], found["refused"]) == (1, [])
+    count = counted(client, gateway, "maintain", hosts=["h1"], impact="reboot")
+    assert count["effect"] == {"announced": group(1, 2, tenants=2, events=2)}
+    assert (count["targets"], count["refused"]) == (1, [])
+
+
+def test_start_of_a_campaign_counts_its_hosts(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    file = {"name": "bios.toml", "text": ALL}
+    digest = client.post("/v1/campaigns/plan", json=file).json()["digest"]
+    count = counted(client, gateway, "campaigns", **file, digest=digest)
+    assert count["effect"] == {"planned": group(3, 0, tenants=0)}
+    assert (count["targets"], count["waiting_hosts"]) == (3, None)
+    # A key belongs to a request that was executed.
+    again = {**file, "digest": digest}
+    key = {"Idempotency-Key": "one"}
+    trial = client.post("/v1/campaigns", json={**again, "dry_run": True}, headers=key)
+    assert trial.status_code == 200, trial.text
+    assert client.post("/v1/campaigns", json=again, headers=key).status_code == 201
+
+
+def test_start_with_an_outdated_digest_is_refused_in_a_dry_run(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    file = {"name": "bios.toml", "text": ALL, "digest": "1c36", "dry_run": True}
+    answer = client.post("/v1/campaigns", json=file)
+    assert answer.status_code == 409
+    assert gateway.store.read(lambda tx: list(every(tx, kinds.ALL_CAMPAIGNS))) == []
 
 
 def test_refusal_is_that_of_the_order(client: TestClient) -> None:
@@ -81,10 +106,10 @@ def test_refusal_is_that_of_the_order(client: TestClient) -> None:
 
 def test_refused_parts_are_listed(client: TestClient, gateway: LocalGateway) -> None:
     client.post("/v1/fail", json={"names": ["web_0"]})
-    found = counted(client, gateway, "restore", names=["web_0", "web_1"])
-    assert found["targets"] == 1
-    assert [each["name"] for each in found["refused"]] == ["web_1"]
-    assert found["effect"]["ended"]["vms"] == 1
+    count = counted(client, gateway, "restore", names=["web_0", "web_1"])
+    assert count["targets"] == 1
+    assert [each["name"] for each in count["refused"]] == ["web_1"]
+    assert count["effect"]["ended"]["vms"] == 1
 
 
 def test_approval_counts_the_work_that_would_start(
@@ -92,21 +117,48 @@ def test_approval_counts_the_work_that_would_start(
 ) -> None:
     gateway.enable("web_0")
     gateway.advance("20m")
-    made = client.post("/v1/reboot", json={"vms": ["web_0"]}).json()
-    [operation] = made["operations"]
+    body = client.post("/v1/reboot", json={"vms": ["web_0"]}).json()
+    [operation] = body["operations"]
     [event] = operation["events"]
-    found = counted(client, gateway, "approve", event_ids=[event["EventId"]])
-    assert found["effect"]["approved"] == group(1, 1, tenants=1, events=1)
-    assert found["effect"]["started"]["vms"] == 1
+    on_vm = {**group(1, 1, tenants=1, events=1), "hosts": 0}
+    count = counted(client, gateway, "approve", event_ids=[event["EventId"]])
+    assert count["effect"] == {"approved": on_vm, "started": on_vm}
     cancelled = counted(client, gateway, "cancel", names=[operation["operation"]])
-    assert cancelled["effect"] == {"cancelled": group(1, 1, tenants=1, events=1)}
+    assert cancelled["effect"] == {"cancelled": on_vm}
+
+
+def test_work_on_a_vm_that_starts_at_once_is_counted_once_and_on_no_host(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    client.post("/v1/fail", json={"names": ["web_0"]})
+    count = counted(client, gateway, "redeploy", vms=["web_0"])
+    (effect,) = count["effect"].values()
+    assert (effect["hosts"], effect["operations"], effect["vms"]) == (0, 1, 1)
+
+
+def test_approvals_of_others_in_the_same_instant_are_not_counted(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    for vm in ("web_0", "db_0"):
+        gateway.enable(vm)
+    gateway.advance("20m")
+    # A host with VMs of two tenants, so that one approval changes the operation of both.
+    order = {"hosts": ["h1"], "impact": "reboot"}
+    body = client.post("/v1/maintain", json=order).json()
+    first, second = (event["EventId"] for event in body["operations"][0]["events"])
+    answer = client.post("/v1/approve", json={"event_ids": [first], "reason": "ok"})
+    assert answer.status_code == 200, answer.text
+    # The clock stands still.
+    count = counted(client, gateway, "approve", event_ids=[second])
+    assert count["effect"]["approved"]["events"] == 1
+    assert count["effect"]["approved"]["tenants"] == 1
 
 
 def test_hosts_are_closed_only_by_the_order(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    found = counted(client, gateway, "host-cordon", hosts=["h1", "h2"])
-    assert (found["targets"], found["effect"]) == (2, {})
+    count = counted(client, gateway, "host-cordon", hosts=["h1", "h2"])
+    assert (count["targets"], count["effect"]) == (2, {})
     assert counted(client, gateway, "hosts/h1/cordon")["targets"] == 1
 
 
@@ -120,21 +172,21 @@ def test_stopping_a_campaign_counts_what_ends_and_what_goes_on(
     started(client)
     gateway.advance("1s")
     # The first host has no VMs, and is in work. No reason is needed to try it.
-    found = counted(client, gateway, f"campaign-{verb}", campaign="bios")
-    assert found["effect"] == {"goes_on": group(1, 0, tenants=0)}
-    assert found["waiting_hosts"] == 2
-    while "cancelled" not in found["effect"]:
+    count = counted(client, gateway, f"campaign-{verb}", campaign="bios")
+    assert count["effect"] == {"continues": group(1, 0, tenants=0)}
+    assert count["waiting_hosts"] == 2
+    while "cancelled" not in count["effect"]:
         gateway.advance("1m")
-        found = counted(client, gateway, f"campaign-{verb}", campaign="bios")
-    assert found["effect"] == {"cancelled": group(1, 2, tenants=2, events=2)}
-    assert found["waiting_hosts"] == 1
+        count = counted(client, gateway, f"campaign-{verb}", campaign="bios")
+    assert count["effect"] == {"cancelled": group(1, 2, tenants=2, events=2)}
+    assert count["waiting_hosts"] == 1
     paused = counted(client, gateway, "campaign-pause", campaign="bios")
-    assert paused["effect"] == {"goes_on": group(1, 2, tenants=2, events=2)}
+    assert paused["effect"] == {"continues": group(1, 2, tenants=2, events=2)}
     body = {"campaign": "bios", "reason": "smoke"}
     client.post(f"/v1/campaign-{verb}", json=body)
     gateway.advance("1s")
-    made = client.get("/v1/operations?all=true").json()["operations"]
-    assert "Cancelled" in {each["state"] for each in made}
+    operations = client.get("/v1/operations?all=true").json()["operations"]
+    assert "Cancelled" in {operation["state"] for operation in operations}
 
 
 def many_hosts(gateway: LocalGateway) -> list[str]:
@@ -150,8 +202,10 @@ def many_hosts(gateway: LocalGateway) -> list[str]:
 
 
 def states(gateway: LocalGateway) -> Counter[str]:
-    found = gateway.store.read(lambda reader: list(every(reader, kinds.ALL_OPERATIONS)))
-    return Counter(each.state.value for each in found)
+    operations = gateway.store.read(
+        lambda reader: list(every(reader, kinds.ALL_OPERATIONS))
+    )
+    return Counter(operation.state.value for operation in operations)
 
 
 def test_long_rollout_counts_the_hosts_of_later_pages(
@@ -162,18 +216,18 @@ def test_long_rollout_counts_the_hosts_of_later_pages(
     body = {"hosts": ["h1", *names], "impact": "reboot"}
     gateway.enable("web_0")
     gateway.advance("20m")
-    found = counted(client, gateway, "maintain", **body)
-    assert found["targets"] == 1 + len(names)
-    assert found["effect"] == {"planned": group(1 + len(names), 0, tenants=0)}
-    made = client.post("/v1/maintain", json=body).json()
+    count = counted(client, gateway, "maintain", **body)
+    assert count["targets"] == 1 + len(names)
+    assert count["effect"] == {"planned": group(1 + len(names), 0, tenants=0)}
+    answer = client.post("/v1/maintain", json=body).json()
     gateway.advance("1s")
     assert states(gateway) == {"Announced": 1, "Planned": len(names)}
-    found = counted(client, gateway, "cancel", names=[made["request"]])
-    assert (found["targets"], found["at_least"]) == (1, False)
-    assert set(found["effect"]) == {"cancelled"}
-    client.post("/v1/cancel", json={"names": [made["request"]]})
+    count = counted(client, gateway, "cancel", names=[answer["request"]])
+    assert (count["targets"], count["at_least"]) == (1, False)
+    assert set(count["effect"]) == {"cancelled"}
+    client.post("/v1/cancel", json={"names": [answer["request"]]})
     gateway.advance("1s")
-    assert states(gateway) == {"Cancelled": found["effect"]["cancelled"]["hosts"]}
+    assert states(gateway) == {"Cancelled": count["effect"]["cancelled"]["hosts"]}
 
 
 def test_more_work_than_is_counted_is_a_lower_bound(
@@ -182,9 +236,9 @@ def test_more_work_than_is_counted_is_a_lower_bound(
     monkeypatch.setattr(dry_run, "COUNTED_MAX", 1)
     for host in ("h1", "h2"):
         client.post("/v1/maintain", json={"hosts": [host], "impact": "freeze"})
-        found = counted(client, gateway, "brake", on=True)
-        assert found["effect"]["held"]["hosts"] == 1
-        assert found["at_least"] == (host == "h2")
+        count = counted(client, gateway, "brake", on=True)
+        assert count["effect"]["held"]["hosts"] == 1
+        assert count["at_least"] == (host == "h2")
 
 
 def test_work_of_others_does_not_hide_that_of_a_campaign(
@@ -197,8 +251,8 @@ def test_work_of_others_does_not_hide_that_of_a_campaign(
         client.post("/v1/maintain", json={"hosts": [f"r{number:02}"]})
     assert started(client)
     gateway.advance("1s")
-    found = counted(client, gateway, "campaign-halt", campaign="bios")
-    assert found["effect"]["goes_on"]["hosts"] == 1
+    count = counted(client, gateway, "campaign-halt", campaign="bios")
+    assert count["effect"]["continues"]["hosts"] == 1
 
 
 def test_trial_that_the_driver_refuses_asks_it_nothing(
@@ -233,19 +287,19 @@ def test_brake_counts_what_it_would_hold_or_withdraw(
 
 
 def test_revision_refuses_an_order_after_another_decision(client: TestClient) -> None:
-    seen = started(client)["revision"]
-    body = {"campaign": "bios", "revision": seen, "reason": "a look"}
+    revision = started(client)["revision"]
+    body = {"campaign": "bios", "revision": revision, "reason": "a look"}
     assert client.post("/v1/campaign-pause", json=body).is_success
     refused = client.post("/v1/campaign-halt", json={**body, "reason": "smoke"})
-    told = refused.json()
-    assert (refused.status_code, told["kind"]) == (409, "conflict")
-    assert told["error"] == (
+    answer = refused.json()
+    assert (refused.status_code, answer["kind"]) == (409, "conflict")
+    assert answer["error"] == (
         "campaign bios has changed since you looked: campaign paused by operator"
     )
-    assert told["changed"]["by"] == "operator"
-    assert told["changed"]["reason"] == "a look"
-    assert told["changed"]["what"] == "campaign paused"
-    assert told["changed"]["at"]
+    assert answer["changed"]["by"] == "operator"
+    assert answer["changed"]["reason"] == "a look"
+    assert answer["changed"]["what"] == "campaign paused"
+    assert answer["changed"]["at"]
     now = client.get("/v1/campaigns/bios").json()["revision"]
     again = {**body, "revision": now, "reason": "smoke"}
     assert client.post("/v1/campaign-halt", json=again).is_success
@@ -254,11 +308,11 @@ def test_revision_refuses_an_order_after_another_decision(client: TestClient) ->
 def test_progress_of_hosts_leaves_the_revision(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    seen = started(client)["revision"]
+    revision = started(client)["revision"]
     gateway.advance("2h")
-    found = client.get("/v1/campaigns/bios").json()
-    assert found["done"] > 0
-    assert found["revision"] == seen
+    body = client.get("/v1/campaigns/bios").json()
+    assert body["done"] > 0
+    assert body["revision"] == revision
 
 
 def test_dry_run_uses_no_key(client: TestClient, gateway: LocalGateway) -> None:
@@ -268,8 +322,8 @@ def test_dry_run_uses_no_key(client: TestClient, gateway: LocalGateway) -> None:
         "/v1/maintain", json={**body, "dry_run": True}, headers=headers
     )
     assert answer.json()["dry_run"]
-    made = client.post("/v1/maintain", json=body, headers=headers)
-    assert made.status_code == 201
+    response = client.post("/v1/maintain", json=body, headers=headers)
+    assert response.status_code == 201
 
 
 def test_tenant_learns_only_its_own_part() -> None:
@@ -278,18 +332,18 @@ def test_tenant_learns_only_its_own_part() -> None:
     shared.gateway.enable("web_0")
     shared.gateway.advance("20m")
     # The host has VMs of two tenants.
-    made = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    ordered = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
     mine = [
         event
-        for each in made["operations"]
-        for event in each["events"]
+        for operation in ordered["operations"]
+        for event in operation["events"]
         if event["tenant"] == "shop"
     ]
     body = {"event_ids": [each["EventId"] for each in mine], "dry_run": True}
-    told = shared.ask(token, "POST", "/v1/approve", json=body).json()
-    assert told["effect"] == {"approved": {"vms": len(mine), "events": len(mine)}}
+    answer = shared.ask(token, "POST", "/v1/approve", json=body).json()
+    assert answer["effect"] == {"approved": {"vms": len(mine), "events": len(mine)}}
     secrets = list(shared.secrets())
-    assert not [each for each in secrets if each in str(told)]
+    assert not [secret for secret in secrets if secret in str(answer)]
     own = shared.ask(
         token, "POST", "/v1/reboot", json={"vms": ["web_0"], "dry_run": True}
     ).json()
@@ -351,3 +405,27 @@ def test_no_trial_of_a_tenant_shows_others(lived: Shared, verb: str) -> None:
     assert told["hidden"] == told["unknown"]
     for secret in lived.secrets():
         assert secret not in told["own"][1]
+
+
+def test_redeployment_names_the_hosts_to_which_vms_would_go(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    client.post("/v1/fail", json={"names": ["web_0"]})
+    [move] = counted(client, gateway, "redeploy", vms=["web_0"])["moves"]
+    assert move["vm"] == "web_0"
+    body = client.post("/v1/redeploy", json={"vms": ["web_0"]}).json()
+    [operation] = body["operations"]
+    assert [each["to_host"] for each in operation["moves"]] == [move["to_host"]]
+    assert move["to_host"] != "h1"
+
+
+def test_tenant_learns_no_destination() -> None:
+    shared = Shared()
+    answer = shared.ask(
+        shared.token(),
+        "POST",
+        "/v1/redeploy",
+        json={"vms": ["web_0"], "dry_run": True},
+    )
+    assert answer.is_success, answer.text
+    assert answer.json()["moves"] == []

@@ -29,9 +29,9 @@ def post(client: TestClient, path: str, text: str, status: int = 200) -> Any:
 
 def test_the_fleet_is_listed(client: TestClient) -> None:
     fleet = client.get("/v1/fleet").json()
-    assert [each["name"] for each in fleet["tenants"]] == ["bank", "shop"]
-    assert [each["name"] for each in fleet["scopes"]] == ["db", "same", "web"]
-    assert [each["name"] for each in fleet["hosts"]] == ["h1", "h2", "same"]
+    assert [tenant["name"] for tenant in fleet["tenants"]] == ["bank", "shop"]
+    assert [scope["name"] for scope in fleet["scopes"]] == ["db", "same", "web"]
+    assert [host["name"] for host in fleet["hosts"]] == ["h1", "h2", "same"]
     assert len(fleet["vms"]) == 5
     assert fleet["next"] is None
 
@@ -105,7 +105,7 @@ def test_every_problem_of_an_invalid_file_is_reported(client: TestClient) -> Non
     for path in ("validate", "plan", "apply"):
         refused = post(client, path, text, 400)
         assert refused["kind"] == "bad-fleet"
-        keys = {(each["line"], each["key"]) for each in refused["problems"]}
+        keys = {(problem["line"], problem["key"]) for problem in refused["problems"]}
         assert keys == {(3, "vm.host"), (4, "vm.size")}
         assert refused["problems"][0]["text"].startswith("fleet.toml:3: vm.host: ")
 
@@ -202,8 +202,8 @@ def test_fleet_with_a_tag_is_read_without_the_others() -> None:
             Counted(reader, rows).reader, Wanted(tag="role=db"), 0, "", 100
         )
     )
-    assert [each["name"] for each in page["hosts"]] == [name_of(7), name_of(30)]
-    assert {each["host"] for each in page["vms"]} == {name_of(7), name_of(30)}
+    assert [host["name"] for host in page["hosts"]] == [name_of(7), name_of(30)]
+    assert {vm["host"] for vm in page["vms"]} == {name_of(7), name_of(30)}
     assert len(page["vms"]) == 4
     assert len(page["scopes"]) == 2
     assert not rows["all_vms"]

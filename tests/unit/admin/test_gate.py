@@ -93,10 +93,13 @@ def test_readyz_command_in_the_guide_shows_problems_with_a_token(
         "$FOREWARN_TOKEN", "s3cret-of-24-characters-x7"
     ).partition(": ")
     gateway.state = Health(alive=True, ready=False, problems=("the store is away",))
-    told = guarded.get("/readyz", headers={name: value})
-    assert (told.status_code, told.json()["problems"]) == (503, ["the store is away"])
-    told = guarded.get("/readyz")
-    assert (told.status_code, told.json()["problems"]) == (
+    response = guarded.get("/readyz", headers={name: value})
+    assert (response.status_code, response.json()["problems"]) == (
+        503,
+        ["the store is away"],
+    )
+    response = guarded.get("/readyz")
+    assert (response.status_code, response.json()["problems"]) == (
         503,
         ["the reason is visible with an operator token only"],
     )
@@ -299,7 +302,7 @@ async def test_requests_without_a_token_take_turns() -> None:
     asked = [
         asyncio.ensure_future(gate(dict(scope), nothing, nothing)) for _ in range(20)
     ]
-    while not all(each.done() for each in asked):
+    while not all(task.done() for task in asked):
         iteration += 1
         await asyncio.sleep(0)
     assert len(seen) == len(set(seen)) == 20

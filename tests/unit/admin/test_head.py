@@ -89,18 +89,18 @@ def test_forbidden_tenant_request_is_refused_before_its_body_is_read(
     shared: Shared, path: str, read_only: bool
 ) -> None:
     token = shared.token(read_only=read_only)
-    asked = Asked(shared, token, path, length=60 << 20).run(endless(b"[" * 65536))
-    assert (asked.status, asked.read) == (403, 0)
-    assert asked.headers[b"connection"] == b"close"
+    request = Asked(shared, token, path, length=60 << 20).run(endless(b"[" * 65536))
+    assert (request.status, request.read) == (403, 0)
+    assert request.headers[b"connection"] == b"close"
 
 
 def test_request_without_valid_token_is_refused_before_its_body_is_read(
     shared: Shared,
 ) -> None:
     wrong = "fw_0000000000_" + "0" * 64
-    asked = Asked(shared, wrong, "/v1/reboot", length=60 << 20).run(endless(b"["))
-    assert (asked.status, asked.read) == (401, 0)
-    assert asked.headers[b"connection"] == b"close"
+    request = Asked(shared, wrong, "/v1/reboot", length=60 << 20).run(endless(b"["))
+    assert (request.status, request.read) == (401, 0)
+    assert request.headers[b"connection"] == b"close"
 
 
 def test_tenant_over_its_rate_limit_is_refused_before_its_body_is_read(
@@ -109,8 +109,8 @@ def test_tenant_over_its_rate_limit_is_refused_before_its_body_is_read(
     monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 1)
     token = shared.token()
     for expected, read in ((400, True), (429, False)):
-        asked = Asked(shared, token, "/v1/reboot", length=2).run(iter([b"{}"]))
-        assert (asked.status, asked.read > 0) == (expected, read)
+        request = Asked(shared, token, "/v1/reboot", length=2).run(iter([b"{}"]))
+        assert (request.status, request.read > 0) == (expected, read)
 
 
 def test_refused_tenant_requests_count_against_its_rate_limit(
@@ -184,15 +184,15 @@ def test_refusal_of_an_additional_route_is_logged_and_rate_limited(
 def test_body_with_too_large_content_length_is_not_read(
     shared: Shared, path: str, most: int
 ) -> None:
-    asked = Asked(shared, "", path, length=most + 1).run(endless(b" "))
-    assert (asked.status, asked.read) == (413, 0)
+    request = Asked(shared, "", path, length=most + 1).run(endless(b" "))
+    assert (request.status, request.read) == (413, 0)
 
 
 def test_tenant_body_is_limited_to_64_kib(shared: Shared) -> None:
     token = shared.token()
     long = limits.TENANT_BYTES_MAX + 1
-    asked = Asked(shared, token, "/v1/reboot", length=long).run(endless(b" "))
-    assert (asked.status, asked.read) == (413, 0)
+    request = Asked(shared, token, "/v1/reboot", length=long).run(endless(b" "))
+    assert (request.status, request.read) == (413, 0)
 
 
 def test_json_of_very_many_values_is_refused_before_it_is_parsed(
@@ -209,8 +209,8 @@ def test_json_of_very_many_values_is_refused_before_it_is_parsed(
 def test_a_nested_fleet_file_is_refused_at_its_first_bracket(shared: Shared) -> None:
     body = b'{"name": "x", "text": ['
     pieces = iter([body + b"[" * limits.ORDER_BYTES_MAX, *[b"["] * 1000])
-    asked = Asked(shared, "", "/v1/fleet/plan", length=60 << 20).run(pieces)
-    assert (asked.status, asked.read) == (400, 1)
+    request = Asked(shared, "", "/v1/fleet/plan", length=60 << 20).run(pieces)
+    assert (request.status, request.read) == (400, 1)
 
 
 def test_only_one_large_fleet_file_is_received_at_a_time(
@@ -225,10 +225,10 @@ def test_only_one_large_fleet_file_is_received_at_a_time(
         statuses.append(_nested(other).status)
         yield b"#" * limits.ORDER_BYTES_MAX + b'"}'
 
-    asked = Asked(shared, "", "/v1/fleet/plan", length=1 << 20).run(pieces())
+    request = Asked(shared, "", "/v1/fleet/plan", length=1 << 20).run(pieces())
     assert statuses == [503]
     # An empty file would remove the fleet; it was read, and judged.
-    assert asked.status == 409
+    assert request.status == 409
     again = Asked(shared, "", "/v1/fleet/plan", length=1 << 20).run(iter([b"{}"]))
     assert again.status == 400
 

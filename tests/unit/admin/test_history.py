@@ -29,7 +29,7 @@ def refused(client: TestClient, path: str, status: int, **params: str) -> str:
 
 
 def whats(client: TestClient, **params: str) -> list[str]:
-    return [each["what"] for each in get(client, "history", **params)["entries"]]
+    return [entry["what"] for entry in get(client, "history", **params)["entries"]]
 
 
 def test_history_is_filtered_by_time_and_text(
@@ -58,8 +58,8 @@ def test_period_that_ends_before_it_starts_is_rejected(
     client: TestClient, gateway: LocalGateway, path: str, since: str, until: str
 ) -> None:
     gateway.advance("3h")
-    told = refused(client, path, 400, since=since, until=until)
-    assert "until must be later than since" in told
+    message = refused(client, path, 400, since=since, until=until)
+    assert "until must be later than since" in message
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,21 @@ def test_operation_record_shows_outcome_approvals_and_phases(
 ) -> None:
     gateway.enable("web_0")
     gateway.enable("db_0")
-    made = post(client, "maintain", hosts=["h1"], impact="freeze", reason="a ticket")
-    (operation,) = made["operations"]
+    response = post(
+        client, "maintain", hosts=["h1"], impact="freeze", reason="a ticket"
+    )
+    (operation,) = response["operations"]
     for event in operation["events"]:
         vm = event["resources"][0]
         post(client, "approve", event_ids=[event["EventId"]], as_vm=vm)
     gateway.advance("1h")
-    told = get(client, f"history/operations/{operation['operation']}")
-    assert (told["outcome"], told["reason"]) == ("completed", "a ticket")
-    assert {each["approved_by"] for each in told["approvals"]} == {"web_0", "db_0"}
-    phases = [each["phase"] for each in told["phases"]]
+    answer = get(client, f"history/operations/{operation['operation']}")
+    assert (answer["outcome"], answer["reason"]) == ("completed", "a ticket")
+    assert {approval["approved_by"] for approval in answer["approvals"]} == {
+        "web_0",
+        "db_0",
+    }
+    phases = [phase["phase"] for phase in answer["phases"]]
     assert phases == [
         "scheduled",
         "approved",
@@ -149,27 +154,27 @@ def test_operation_record_shows_outcome_approvals_and_phases(
         "impact over",
         "done",
     ]
-    assert {each["vm"]: each["planned_seconds"] for each in told["vms"]} == {
+    assert {each["vm"]: each["planned_seconds"] for each in answer["vms"]} == {
         "web_0": 9,
         "db_0": 9,
     }
-    assert all(each["down_seconds"] == 0 for each in told["vms"])
+    assert all(each["down_seconds"] == 0 for each in answer["vms"])
 
 
 def test_history_keeps_the_reason_why_an_operation_was_held(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     post(client, "fail", names=["h2"])
-    made = post(client, "maintain", hosts=["h1"], impact="reboot")
-    (operation,) = made["operations"]
+    response = post(client, "maintain", hosts=["h1"], impact="reboot")
+    (operation,) = response["operations"]
     gateway.advance("20m")
     post(client, "restore", names=["h2"])
     gateway.advance("1h")
-    told = get(client, f"history/operations/{operation['operation']}")
-    held = [each for each in told["phases"] if each["phase"] == "held"]
+    answer = get(client, f"history/operations/{operation['operation']}")
+    held = [phase for phase in answer["phases"] if phase["phase"] == "held"]
     assert len(held) == 1, "said once, however often it was looked at"
     assert "fault domain 1 down because" in held[0]["detail"]
-    assert told["state"] == "Done"
+    assert answer["state"] == "Done"
 
 
 def test_history_of_a_vm_includes_failures_that_ended(
@@ -179,7 +184,7 @@ def test_history_of_a_vm_includes_failures_that_ended(
     gateway.advance("90s")
     post(client, "restore", names=["h2"])
     (told,) = get(client, "history/operations", vm="web_1")["operations"]
-    mine = {each["vm"]: each["down_seconds"] for each in told["vms"]}
+    mine = {vm["vm"]: vm["down_seconds"] for vm in told["vms"]}
     assert mine["web_1"] == 90.0
     assert told["kind"] == "fail"
 
@@ -212,11 +217,11 @@ def test_availability_reports_unplanned_downtime(
     gateway.advance("1500ms")
     post(client, "fail", names=["web_1"])
     gateway.advance("2s")
-    told = get(client, "availability", scope="web", since="1h")
-    assert [row["vm"] for row in told["vms"]] == ["web_0", "web_1"]
-    assert told["several_domains_down_seconds"] == 2.0
-    assert told["total"]["unplanned_seconds"] == 5.5
-    assert told["total"]["down_now"] == 2
+    answer = get(client, "availability", scope="web", since="1h")
+    assert [row["vm"] for row in answer["vms"]] == ["web_0", "web_1"]
+    assert answer["several_domains_down_seconds"] == 2.0
+    assert answer["total"]["unplanned_seconds"] == 5.5
+    assert answer["total"]["down_now"] == 2
     (one,) = get(client, "availability", vm="web_0")["vms"]
     assert one["existed_seconds"] == 3603.5
     assert one["percent"] == 99.902872
@@ -232,8 +237,8 @@ def test_availability_of_a_place_counts_the_vms_there_now(
     gateway.advance("1h")
     post(client, "fail", names=["h1"])
     gateway.advance("2s")
-    told = get(client, "availability", host="h1")
-    assert [row["vm"] for row in told["vms"]] == ["db_0", "web_0"]
+    answer = get(client, "availability", host="h1")
+    assert [row["vm"] for row in answer["vms"]] == ["db_0", "web_0"]
     # The fault domains of a part of a scope say nothing of the scope.
     part = get(client, "availability", host="h1", scope="web")
     assert [row["vm"] for row in part["vms"]] == ["web_0"]
@@ -288,7 +293,7 @@ def test_availability_shows_what_holds_maintenance_from_now_on(
         "name": "year-end",
         "begins": "2099-12-24T18:00:00Z",
         "ends": "2099-12-26T06:00:00Z",
-        "message": "blackout year-end forbids routine work from 2099-12-24T18:00:00Z "
+        "message": "blackout year-end forbids planned work from 2099-12-24T18:00:00Z "
         "until 2099-12-26T06:00:00Z",
     }
     assert (opening["kind"], opening["name"]) == ("window", "web")
@@ -300,8 +305,8 @@ def test_tenant_sees_its_windows_in_its_availability_and_no_other_hold() -> None
     shared.order("window-set", scopes=["web"], windows=["23:00 2h UTC"])
     shared.order("blackout-set", name="hidden-sales", time="00:00 1h UTC")
     shared.order("brake", on=True)
-    told = shared.ask(shared.token(), "GET", "/v1/availability").json()
-    assert {(each["kind"], each["name"]) for each in told["holds"]} == {
+    body = shared.ask(shared.token(), "GET", "/v1/availability").json()
+    assert {(hold["kind"], hold["name"]) for hold in body["holds"]} == {
         ("window", "web")
     }
 
@@ -315,9 +320,9 @@ def test_live_migration_that_is_announced_as_a_freeze_is_explained(
     assert event["EventType"] == "Freeze"
     sentence = "is announced as a Freeze, and is a live migration"
     of_work = get(client, f"explain/{operation['operation']}")
-    assert sentence in of_work["standing"]
+    assert sentence in of_work["status"]
     of_host = get(client, "explain/h1", kind="host")
-    assert sentence in of_host["operations"][0]["standing"]
+    assert sentence in of_host["operations"][0]["status"]
     freeze = post(client, "maintain", hosts=["h2"], impact="freeze", reason="patch")
     shown = get(client, f"explain/{freeze['operations'][0]['operation']}")
-    assert "live migration" not in shown["standing"]
+    assert "live migration" not in shown["status"]

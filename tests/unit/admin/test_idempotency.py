@@ -22,14 +22,16 @@ REPEATED = "Idempotent-Replayed"
 
 def requests(gateway: LocalGateway) -> int:
     """Return the number of requests in the store."""
-    found = gateway.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
-    return len({each.request for each in found})
+    operations = gateway.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+    return len({operation.request for operation in operations})
 
 
 def bearer_of(client: TestClient, tenant: str) -> dict[str, str]:
     """Return the header of a new token of a tenant."""
-    made = client.post("/v1/tokens", json={"tenant": tenant, "name": f"{tenant}-ci"})
-    return {"Authorization": f"Bearer {made.json()['token']}"}
+    response = client.post(
+        "/v1/tokens", json={"tenant": tenant, "name": f"{tenant}-ci"}
+    )
+    return {"Authorization": f"Bearer {response.json()['token']}"}
 
 
 def order_keys(gateway: LocalGateway) -> list[OrderKey]:
@@ -113,7 +115,7 @@ def test_refused_order_stores_no_key(client: TestClient, gateway: LocalGateway) 
     again = client.post("/v1/restore", json=body, headers=KEY)
     assert (again.headers[REPEATED], again.json()) == ("true", restored.json())
     fleet = client.get("/v1/fleet").json()
-    assert [each["state"] for each in fleet["hosts"]][:1] == ["down"]
+    assert [host["state"] for host in fleet["hosts"]][:1] == ["down"]
 
 
 def test_repeated_cancel_approve_and_resolve_return_the_first_result(
@@ -133,7 +135,7 @@ def test_repeated_cancel_approve_and_resolve_return_the_first_result(
     body = {"event_ids": [event["EventId"]]}
     key = {"Idempotency-Key": "approve"}
     answers = [client.post("/v1/approve", json=body, headers=key) for _ in range(2)]
-    assert [each.status_code for each in answers] == [200, 200]
+    assert [answer.status_code for answer in answers] == [200, 200]
     assert answers[1].json()["approved"][0]["EventId"] == event["EventId"]
 
     gateway.driver.is_silent = gateway.driver.forgets = True
@@ -143,7 +145,7 @@ def test_repeated_cancel_approve_and_resolve_return_the_first_result(
     body = {"operation": operation["operation"], "outcome": "done"}
     key = {"Idempotency-Key": "resolve"}
     answers = [client.post("/v1/resolve", json=body, headers=key) for _ in range(2)]
-    assert [each.status_code for each in answers] == [200, 200], answers[0].text
+    assert [answer.status_code for answer in answers] == [200, 200], answers[0].text
 
 
 def test_repeated_fleet_file_is_applied_once(
@@ -158,25 +160,25 @@ def test_repeated_fleet_file_is_applied_once(
     assert again.json()["lines"] == ["+ host h3"]
     hosts = client.get("/v1/fleet").json()["hosts"]
     # What another file removed since then stays removed.
-    assert "h3" not in [each["name"] for each in hosts]
+    assert "h3" not in [host["name"] for host in hosts]
     assert len(order_keys(gateway)) == 1
 
 
 def test_repeated_token_is_refused_by_name_and_made_once(client: TestClient) -> None:
-    made = client.post("/v1/tokens", json={"name": "ci"}, headers=KEY).json()
+    body = client.post("/v1/tokens", json={"name": "ci"}, headers=KEY).json()
     again = client.post("/v1/tokens", json={"name": "ci"}, headers=KEY)
     assert again.status_code == 409
-    assert f"`forewarn token revoke {made['id']}`" in again.json()["hint"]
+    assert f"`forewarn token revoke {body['id']}`" in again.json()["hint"]
     assert len(client.get("/v1/tokens").json()["tokens"]) == 1
     gone = [
         client.post(
             "/v1/tokens/revoke",
-            json={"id": made["id"]},
+            json={"id": body["id"]},
             headers={"Idempotency-Key": "revoke"},
         )
         for _ in range(2)
     ]
-    assert [each.json()["id"] for each in gone] == [made["id"]] * 2
+    assert [response.json()["id"] for response in gone] == [body["id"]] * 2
 
 
 def test_each_caller_has_its_own_keys(
@@ -184,8 +186,10 @@ def test_each_caller_has_its_own_keys(
 ) -> None:
     shop, bank = bearer_of(client, "shop"), bearer_of(client, "bank")
     for token, vm in ((shop, "web_0"), (bank, "db_0")):
-        made = client.post("/v1/reboot", json={"vms": [vm]}, headers={**KEY, **token})
-        assert (made.status_code, REPEATED in made.headers) == (201, False)
+        response = client.post(
+            "/v1/reboot", json={"vms": [vm]}, headers={**KEY, **token}
+        )
+        assert (response.status_code, REPEATED in response.headers) == (201, False)
     assert requests(gateway) == 2
 
 
@@ -208,8 +212,8 @@ def test_key_expires_after_a_day_and_is_deleted(
     assert client.post("/v1/reboot", json=body, headers=KEY).headers[REPEATED]
     gateway.clock.advance_to(gateway.now() + 1)
     # Before it is deleted, too.
-    made = client.post("/v1/reboot", json=body, headers=KEY)
-    assert REPEATED not in made.headers
+    response = client.post("/v1/reboot", json=body, headers=KEY)
+    assert REPEATED not in response.headers
     assert len(order_keys(gateway)) == 1
     gateway.advance(day)
     gateway.advance("1m")
@@ -227,16 +231,16 @@ SAID_BEFORE = {
 def test_request_of_the_version_before_can_be_repeated(path: str) -> None:
     """Members that were added since are not in its digest while they are not used."""
     kind = DECISIONS[path].body
-    said = SAID_BEFORE[path]
-    assert said_in(kind.model_validate_json(said)) == said
-    tried = kind.model_validate_json(said).model_copy(update={"dry_run": True})
-    assert said_in(tried) != said
+    message = SAID_BEFORE[path]
+    assert said_in(kind.model_validate_json(message)) == message
+    tried = kind.model_validate_json(message).model_copy(update={"dry_run": True})
+    assert said_in(tried) != message
 
 
 def test_key_is_compared_by_the_text_of_the_request(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    said = SAID_BEFORE["brake"]
-    assert client.post("/v1/brake", json=json.loads(said), headers=KEY).is_success
+    message = SAID_BEFORE["brake"]
+    assert client.post("/v1/brake", json=json.loads(message), headers=KEY).is_success
     [kept] = order_keys(gateway)
-    assert kept.digest == hashlib.sha256(f"/v1/brake\n{said}".encode()).hexdigest()
+    assert kept.digest == hashlib.sha256(f"/v1/brake\n{message}".encode()).hexdigest()

@@ -74,14 +74,14 @@ def test_relays_connect_to_the_leader_only(
     client: TestClient, leading: Leading, method: str
 ) -> None:
     leading.elsewhere = None
-    made = client.post("/v1/tokens", json={"relay": "h1", "name": "h1"}).json()
+    body = client.post("/v1/tokens", json={"relay": "h1", "name": "h1"}).json()
     leading.elsewhere = Leader(name="r1", url="https://r1.example:8200")
     path = "/v1/relay/stream" if method == "GET" else "/v1/relay/seen"
     answer = client.request(
         method,
         path,
         json=None if method == "GET" else {"seconds_ago": {}},
-        headers={"Authorization": f"Bearer {made['token']}"},
+        headers={"Authorization": f"Bearer {body['token']}"},
     )
     assert (answer.status_code, answer.json()["kind"]) == (503, "follows")
 

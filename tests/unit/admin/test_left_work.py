@@ -36,14 +36,14 @@ class Left(Shared):
         for vm in ("web_0", "hidden-db-0"):
             self.gateway.enable(vm)
         self.shop, self.bank = self.token("shop"), self.token("hidden-bank")
-        made = self.order("maintain", hosts=["hidden-h1"], impact=impact)
-        self.real = str(made["operations"][0]["operation"])
+        operation = self.order("maintain", hosts=["hidden-h1"], impact=impact)
+        self.real = str(operation["operations"][0]["operation"])
         self.events = {
-            each["tenant"]: str(each["EventId"])
-            for each in made["operations"][0]["events"]
+            event["tenant"]: str(event["EventId"])
+            for event in operation["operations"][0]["events"]
         }
-        found = self.get(self.shop, "operations")["operations"]
-        (self.alias,) = (str(each["operation"]) for each in found)
+        operations = self.get(self.shop, "operations")["operations"]
+        (self.alias,) = (str(each["operation"]) for each in operations)
         self.gateway.advance("1m")
 
     def get(self, token: str, path: str, **params: str) -> Any:
@@ -102,10 +102,10 @@ def test_operation_is_over_for_the_tenant_that_left_it() -> None:
     (ended,) = left.get(left.shop, "operations", state="Cancelled")["operations"]
     assert ended["operation"] == left.alias
     assert ended["blocked_by"] == []
-    told = left.get(left.shop, f"explain/{left.alias}")
-    assert told["state"] == "Cancelled"
-    assert told["blockers"] == []
-    assert "another tenant" not in str(told)
+    explanation = left.get(left.shop, f"explain/{left.alias}")
+    assert explanation["state"] == "Cancelled"
+    assert explanation["blockers"] == []
+    assert "another tenant" not in str(explanation)
     account = left.get(left.shop, f"history/operations/{left.alias}")
     assert account["outcome"] == "cancelled"
     assert account["ended"] == "2030-01-01T00:01:00Z"
@@ -140,9 +140,9 @@ def test_steps_in_the_moment_of_leaving_are_hidden_too() -> None:
 def test_redeploy_by_the_owner_leaves_the_maintenance() -> None:
     left = Left()
     left.apply(MOVED.replace('host = "hidden-h3"', 'host = "hidden-h1"'))
-    made = left.ask(left.shop, "POST", "/v1/redeploy", json={"vms": ["web_0"]}).json()
-    assert made["operations"], made
-    approve = made["operations"][0]["events"][0]["EventId"]
+    body = left.ask(left.shop, "POST", "/v1/redeploy", json={"vms": ["web_0"]}).json()
+    assert body["operations"], body
+    approve = body["operations"][0]["events"][0]["EventId"]
     left.ask(left.shop, "POST", "/v1/approve", json={"event_ids": [approve]})
     left.gateway.advance("3m")
     open_ = left.get(left.shop, "operations")["operations"]
@@ -189,7 +189,7 @@ def test_last_vm_of_all_ends_the_operation_for_everyone() -> None:
     assert left.state() == "Cancelled"
     assert left.get(left.shop, f"operations/{left.alias}") == early
     entries = left.get(left.bank, "history", operation=bank)["entries"]
-    assert "operation cancelled" in {each["what"] for each in entries}
+    assert "operation cancelled" in {entry["what"] for entry in entries}
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -202,12 +202,12 @@ def test_stream_tells_the_tenant_once(*, is_early: bool) -> None:
     async def story(streams: Streams) -> None:
         # The history of a stream can begin with a few earlier entries.
         topics = ("operations", "events", *(["history"] if is_early else []))
-        seen = streams.watch(*topics)
-        begun = await seen.until("ready")
+        watcher = streams.watch(*topics)
+        begun = await watcher.until("ready")
         assert (left.alias in str(begun)) is is_early
         if is_early:
             left.leave()
-            told = [await seen.next() for _ in range(5)]
+            told = [await watcher.next() for _ in range(5)]
             kinds = sorted(kind for kind, _ in told)
             assert kinds == ["events", *["history"] * 3, "operations"], told
             (ended,) = (body for kind, body in told if kind == "operations")
@@ -215,8 +215,8 @@ def test_stream_tells_the_tenant_once(*, is_early: bool) -> None:
         left.end()
         # The next change that the tenant sees is its own.
         left.ask(left.shop, "POST", "/v1/reboot", json={"vms": ["web_0"]})
-        kind, body = await seen.next()
+        kind, body = await watcher.next()
         assert left.alias not in str(body), (kind, body)
-        await seen.close()
+        await watcher.close()
 
     run(left.gateway, story, tenant="shop")

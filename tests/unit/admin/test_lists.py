@@ -24,7 +24,8 @@ def names(client: TestClient, **params: Any) -> list[tuple[str, str]]:
     answer = client.get("/v1/operations", params=params)
     assert answer.status_code == 200, answer.text
     return sorted(
-        (each["kind"], each["target"]) for each in answer.json()["operations"]
+        (operation["kind"], operation["target"])
+        for operation in answer.json()["operations"]
     )
 
 
@@ -135,7 +136,7 @@ def test_history_is_filtered(busy: TestClient, gateway: LocalGateway) -> None:
     def what(**params: Any) -> list[str]:
         answer = busy.get("/v1/history", params=params)
         assert answer.status_code == 200, answer.text
-        return [each["what"] for each in answer.json()["entries"]]
+        return [entry["what"] for entry in answer.json()["entries"]]
 
     (operation, *_) = busy.get("/v1/operations").json()["operations"]
     assert what(host="h1", vm="web_1") == []
@@ -234,9 +235,9 @@ def test_lists_are_narrowed_to_a_rollout(client: TestClient) -> None:
     assert names(client, rollout=second) == []
     assert names(client, rollout=second, all=True) == [H2]
     events = client.get("/v1/events", params={"rollout": first}).json()["events"]
-    assert {each["scope"] for each in events} == {"web", "db"}
-    told = client.get("/v1/history/operations", params={"rollout": second}).json()
-    assert [each["target"] for each in told["operations"]] == ["h2"]
+    assert {event["scope"] for event in events} == {"web", "db"}
+    body = client.get("/v1/history/operations", params={"rollout": second}).json()
+    assert [operation["target"] for operation in body["operations"]] == ["h2"]
     for path in ("operations", "events"):
         answer = client.get(f"/v1/{path}", params={"rollout": "ro-none"})
         assert answer.status_code == 404
@@ -246,8 +247,11 @@ def test_vms_of_a_planned_host_operation_are_counted(
     client: TestClient,
 ) -> None:
     ordered(client, "h1", "h2")
-    found = client.get("/v1/operations").json()["operations"]
-    counted = {(each["target"], each["state"], each["vm_count"]) for each in found}
+    operations = client.get("/v1/operations").json()["operations"]
+    counted = {
+        (operation["target"], operation["state"], operation["vm_count"])
+        for operation in operations
+    }
     assert counted == {("h1", "Announced", 2), ("h2", "Planned", 3)}
 
 
@@ -259,8 +263,8 @@ def test_reasons_of_an_operation_are_values_as_in_its_explanation(
         explained = busy.get(f"/v1/explain/{operation['operation']}").json()
         assert operation["blockers"] == explained["blockers"]
         assert operation["blocked_by"] == [
-            each["text"] for each in operation["blockers"]
+            blocker["text"] for blocker in operation["blockers"]
         ]
         missing = [e for e in operation["blockers"] if e["kind"] == "approval"]
-        events = {each["scope"]: each["EventId"] for each in operation["events"]}
+        events = {event["scope"]: event["EventId"] for event in operation["events"]}
         assert {each["scope"]: each["event"] for each in missing} == events

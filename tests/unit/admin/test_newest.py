@@ -144,15 +144,15 @@ def test_tenant_reads_from_each_time_on_even_if_the_clock_was_set_back(
                 forward = every(tenant, kinds.ALL_AUDIT, after=low)
                 backward = tenant.latest(kinds.ALL_AUDIT, before=start)
                 inside = [
-                    each.at
-                    for each in forward
-                    if first <= each.at < end and not (high and each.key > high)
+                    entry.at
+                    for entry in forward
+                    if first <= entry.at < end and not (high and entry.key > high)
                 ]
                 assert inside == wanted
                 inside = [
-                    each.at
-                    for each in backward
-                    if first <= each.at < end and not (low and each.key <= low)
+                    entry.at
+                    for entry in backward
+                    if first <= entry.at < end and not (low and entry.key <= low)
                 ]
                 assert inside == wanted[::-1]
 
@@ -165,7 +165,7 @@ def test_cursor_of_a_deleted_entry_goes_on_with_the_older_ones() -> None:
     def ask(reader: Any) -> list[Micros]:
         tenant = TenantReader(reader, "shop")
         gone = f"{cursor_at(30 * SECOND)}.x"
-        return [each.at for each in tenant.latest(kinds.ALL_AUDIT, before=gone)]
+        return [entry.at for entry in tenant.latest(kinds.ALL_AUDIT, before=gone)]
 
     assert store.read(ask) == [20 * SECOND, 10 * SECOND]
 
@@ -241,7 +241,7 @@ def test_rare_entries_are_searched_step_by_step_and_each_page_says_how_far(
             break
         reached.append(page["searched_to"])
         after = page["next"]
-    assert [each["what"] for each in page["entries"]] == ["fleet applied"]
+    assert [entry["what"] for entry in page["entries"]] == ["fleet applied"]
     assert len(reached) > 1
     assert reached == sorted(reached, reverse=True)
 
@@ -279,8 +279,8 @@ def test_page_reads_an_operation_once_for_all_its_entries(
     page = shared.client.get("/v1/history?newest=true&limit=1000&main=true").json()
     of_operations = [
         subject
-        for each in page["entries"]
-        for subject in each["subjects"]
+        for entry in page["entries"]
+        for subject in entry["subjects"]
         if subject.startswith("operation:")
     ]
     # Entries about details are read too, so an operation can have none on the page.

@@ -20,7 +20,7 @@ def post(client: TestClient, path: str, status: int = 201, /, **body: Any) -> An
 
 
 def test_maintenance_of_two_hosts_is_one_rollout(client: TestClient) -> None:
-    made = post(
+    response = post(
         client,
         "maintain",
         hosts=["h1", "h2"],
@@ -30,11 +30,11 @@ def test_maintenance_of_two_hosts_is_one_rollout(client: TestClient) -> None:
         description="new firmware",
         reason="ticket 12",
     )
-    assert made["rollout"] == made["request"]
-    assert made["actor"] == "operator"
-    assert made["reason"] == "ticket 12"
-    assert {each["target"] for each in made["operations"]} == {"h1", "h2"}
-    assert {each["not_before"] for each in made["operations"]} == {
+    assert response["rollout"] == response["request"]
+    assert response["actor"] == "operator"
+    assert response["reason"] == "ticket 12"
+    assert {operation["target"] for operation in response["operations"]} == {"h1", "h2"}
+    assert {operation["not_before"] for operation in response["operations"]} == {
         "2030-01-01T01:00:00Z"
     }
     events = client.get("/v1/events", params={"host": "h1"}).json()["events"]
@@ -43,9 +43,9 @@ def test_maintenance_of_two_hosts_is_one_rollout(client: TestClient) -> None:
 
 
 def test_hosts_are_cordoned_and_opened_by_list_and_by_path(client: TestClient) -> None:
-    made = post(client, "host-cordon", 200, hosts=["h1", "nope"], reason="bad DIMM")
-    HostsShape.model_validate(made, strict=True)
-    (host,) = made["hosts"]
+    response = post(client, "host-cordon", 200, hosts=["h1", "nope"], reason="bad DIMM")
+    HostsShape.model_validate(response, strict=True)
+    (host,) = response["hosts"]
     assert host.keys() == HostShape.model_fields.keys()
     cordon = {
         "by": "operator",
@@ -53,7 +53,7 @@ def test_hosts_are_cordoned_and_opened_by_list_and_by_path(client: TestClient) -
         "since": "2030-01-01T00:00:00Z",
     }
     assert (host["name"], host["cordons"]) == ("h1", [cordon])
-    assert [each["name"] for each in made["refused"]] == ["nope"]
+    assert [each["name"] for each in response["refused"]] == ["nope"]
 
     assert post(client, "hosts/h2/cordon", 200)["cordons"] == [cordon | {"reason": ""}]
     hosts = client.get("/v1/fleet").json()["hosts"]
@@ -111,14 +111,14 @@ def test_vm_requests_create_events_of_their_type(
 ) -> None:
     for vm in ("web_0", "db_0"):
         gateway.enable(vm)
-    made = post(client, path, vms=vms, reason="asked")
-    assert made["kind"] == path
+    response = post(client, path, vms=vms, reason="asked")
+    assert response["kind"] == path
     (event,) = client.get("/v1/events").json()["events"]
     assert (event["EventType"], event["vms"]) == (kind, vms)
 
 
 def test_emergency_maintenance_accepts_an_absolute_time(client: TestClient) -> None:
-    made = post(
+    response = post(
         client,
         "maintain",
         hosts=["h1"],
@@ -126,19 +126,19 @@ def test_emergency_maintenance_accepts_an_absolute_time(client: TestClient) -> N
         emergency=True,
         not_before="2030-01-02T00:00:00+01:00",
     )
-    assert made["operations"][0]["not_before"] == "2030-01-01T23:00:00Z"
+    assert response["operations"][0]["not_before"] == "2030-01-01T23:00:00Z"
     (event, *_) = client.get("/v1/events").json()["events"]
     assert "emergency" in event["Description"]
 
 
 def test_failed_host_and_vm_are_restored(client: TestClient) -> None:
-    made = post(client, "fail", names=["h1"], reason="smoke")
-    assert made["operations"][0]["state"] == "Impacting"
+    response = post(client, "fail", names=["h1"], reason="smoke")
+    assert response["operations"][0]["state"] == "Impacting"
     restored = post(client, "restore", 200, names=["h1"])
     up = {"kind": "host", "name": "h1", "state": "up"}
     assert restored == {"restored": [up], "refused": []}
-    made = post(client, "fail", names=["web_1"])
-    assert made["operations"][0]["target_kind"] == "vm"
+    response = post(client, "fail", names=["web_1"])
+    assert response["operations"][0]["target_kind"] == "vm"
     restored = post(client, "restore", 200, names=["web_1"])
     running = {"kind": "vm", "name": "web_1", "state": "running"}
     assert restored == {"restored": [running], "refused": []}
@@ -148,15 +148,15 @@ def test_name_shared_by_a_host_and_a_vm_requires_a_kind(client: TestClient) -> N
     refused = post(client, "fail", 409, names=["same"])
     assert "a host and of a VM" in refused["error"]
     assert "--kind" in refused["hint"]
-    made = post(client, "fail", names=["same"], kind="vm")
-    assert made["operations"][0]["target_kind"] == "vm"
+    response = post(client, "fail", names=["same"], kind="vm")
+    assert response["operations"][0]["target_kind"] == "vm"
     missing = post(client, "fail", 404, names=["other"])
     assert missing["error"] == "there is no host or VM 'other'"
 
 
 def test_predicted_failure_sets_not_before(client: TestClient) -> None:
-    made = post(client, "predict-failure", 201, hosts=["h1"], **{"in": "3d"})
-    assert {each["not_before"] for each in made["operations"]} == {
+    response = post(client, "predict-failure", 201, hosts=["h1"], **{"in": "3d"})
+    assert {operation["not_before"] for operation in response["operations"]} == {
         "2030-01-04T00:00:00Z"
     }
 
@@ -168,8 +168,8 @@ def test_predicted_failure_sets_not_before(client: TestClient) -> None:
 def test_predicted_failure_has_a_default_and_an_explicit_time(
     client: TestClient, body: dict[str, str], not_before: str
 ) -> None:
-    made = post(client, "predict-failure", 201, hosts=["h1"], **body)
-    assert made["operations"][0]["not_before"] == not_before
+    response = post(client, "predict-failure", 201, hosts=["h1"], **body)
+    assert response["operations"][0]["not_before"] == not_before
 
 
 def test_predicted_failure_with_two_times_is_refused(client: TestClient) -> None:
@@ -179,12 +179,12 @@ def test_predicted_failure_with_two_times_is_refused(client: TestClient) -> None
 
 
 def test_operations_are_cancelled_by_operation_and_rollout(client: TestClient) -> None:
-    made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
-    first = made["operations"][0]["operation"]
+    response = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
+    first = response["operations"][0]["operation"]
     cancelled = post(client, "cancel", 200, names=[first], reason="not now")
     assert [each["state"] for each in cancelled["cancelled"]] == ["Cancelled"]
     assert cancelled["cancelled"][0]["note"] == "cancelled by operator: not now"
-    cancelled = post(client, "cancel", 200, names=[made["rollout"]])
+    cancelled = post(client, "cancel", 200, names=[response["rollout"]])
     assert len(cancelled["cancelled"]) == 1
     refused = post(client, "cancel", 409, names=[first])
     assert refused["kind"] == "refused"
@@ -209,13 +209,13 @@ def test_operation_with_unknown_outcome_is_resolved(
 ) -> None:
     gateway.driver.is_silent = True
     gateway.driver.forgets = True
-    made = post(client, "reboot", vms=["web_0"])
-    operation = made["operations"][0]["operation"]
+    response = post(client, "reboot", vms=["web_0"])
+    operation = response["operations"][0]["operation"]
     refused = post(client, "resolve", 409, operation=operation, outcome="done")
     assert "not unknown" in refused["error"]
     gateway.advance("31m")
     explained = client.get(f"/v1/explain/{operation}").json()
-    assert [each["kind"] for each in explained["blockers"]] == ["driver unknown"]
+    assert [blocker["kind"] for blocker in explained["blockers"]] == ["driver unknown"]
     resolved = post(client, "resolve", 200, operation=operation, outcome="done")
     assert resolved["state"] == "Recovering"
 
@@ -315,6 +315,6 @@ def test_more_targets_than_the_maximum_are_refused_with_a_hint(
     ):
         answer = client.post(f"/v1/{verb}", json={key: names})
         assert answer.status_code == 409, verb
-        told = answer.json()
-        assert told["error"] == f"one request can name at most 1,000 {noun}, not 1,001"
-        assert told["hint"].startswith("Split it into several requests")
+        body = answer.json()
+        assert body["error"] == f"one request can name at most 1,000 {noun}, not 1,001"
+        assert body["hint"].startswith("Split it into several requests")

@@ -36,15 +36,15 @@ def small(served: tuple[FastAPI, TestClient]) -> tuple[LocalGateway, TestClient]
 
 
 def overview(client: TestClient) -> dict[str, Any]:
-    found = client.get("/v1/fleet/overview").json()
-    check(found, FleetOverviewShape)
-    for cluster in found["clusters"]:
+    body = client.get("/v1/fleet/overview").json()
+    check(body, FleetOverviewShape)
+    for cluster in body["clusters"]:
         check(cluster, OverviewClusterShape)
         assert cluster["hosts"] == sum(cluster["counts"].values())
         assert cluster["hosts"] == sum(rack[2] for rack in cluster["racks"])
-    total = sum(cluster["hosts"] for cluster in found["clusters"])
-    assert total == found["hosts"] == sum(found["counts"].values())
-    return found
+    total = sum(cluster["hosts"] for cluster in body["clusters"])
+    assert total == body["hosts"] == sum(body["counts"].values())
+    return body
 
 
 def states(found: dict[str, Any]) -> dict[str, str]:
@@ -84,7 +84,7 @@ def test_vm_that_moves_counts_once(small: tuple[LocalGateway, TestClient]) -> No
     for _ in range(90):
         assert overview(client)["vms"] == 8
         hosts = client.get("/v1/fleet?after=hosts:").json()["hosts"]
-        moving.add(sum(len(each["keeps_places_for"]) for each in hosts))
+        moving.add(sum(len(host["keeps_places_for"]) for host in hosts))
         gateway.advance("10s")
     assert moving == {1}
 
@@ -109,19 +109,19 @@ def test_large_fleet_has_racks_without_hosts(
     monkeypatch.setattr(reports, "HOSTS_NAMED_MAX", 7)
     found = overview(client)
     assert states(found) == {}
-    assert [len(each["racks"]) for each in found["clusters"]] == [2, 2]
+    assert [len(cluster["racks"]) for cluster in found["clusters"]] == [2, 2]
 
 
 def test_snapshot_of_the_file_gives_the_same(tmp_path: Path) -> None:
     """The operator API reads single fields of a snapshot."""
     file = tmp_path / "wall.db"
-    it = world_of(store=SqliteStore(file))
-    start(it, TWO_AT_ONCE)
-    it.advance("25m")
+    world = world_of(store=SqliteStore(file))
+    start(world, TWO_AT_ONCE)
+    world.advance("25m")
     snapshot = snapshots_of(file)
     found, expected = (
-        read(lambda reader: fleet_overview.fleet_overview(reader, now=it.now))
-        for read in (snapshot.read, it.read)
+        read(lambda reader: fleet_overview.fleet_overview(reader, now=world.now))
+        for read in (snapshot.read, world.read)
     )
     snapshot.close()
     assert found == expected
@@ -141,9 +141,9 @@ def named(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_search_finds_each_kind_by_its_beginning(client: TestClient) -> None:
-    made = client.post("/v1/reboot", json={"vms": ["db_0"]})
+    response = client.post("/v1/reboot", json={"vms": ["db_0"]})
     campaign = started(client)["campaign"]
-    [operation] = made.json()["operations"]
+    [operation] = response.json()["operations"]
     [event, *_] = operation["events"]
     assert named(search(client, "web")) == [
         ("vm", "web_0"),
@@ -171,29 +171,31 @@ def test_search_says_if_there_are_more(client: TestClient) -> None:
 
 def test_search_finds_the_newest_of_many_campaigns(tmp_path: Path) -> None:
     file = tmp_path / "search.db"
-    it = world_of(store=SqliteStore(file))
-    made = start(it, TWO_AT_ONCE)
+    world = world_of(store=SqliteStore(file))
+    campaign = start(world, TWO_AT_ONCE)
     many = 1_100
 
     def add_ended(tx: Transaction) -> None:
         for number in range(many):
             name = "old" if number else "first"
-            key = f"{made.campaign_id}-{number:04}"
-            tx.add(replace(made, campaign_id=key, name=name, ended=it.now, due_at=0))
+            key = f"{campaign.campaign_id}-{number:04}"
+            tx.add(
+                replace(campaign, campaign_id=key, name=name, ended=world.now, due_at=0)
+            )
 
-    it.store.transact(add_ended)
+    world.store.transact(add_ended)
     snapshot = snapshots_of(file)
-    for read in (snapshot.read, it.read):
+    for read in (snapshot.read, world.read):
         found, more = read(lambda reader: search_in(reader, "old", limit=2))
         names = [each["name"] for each in found]
-        assert names == [f"{made.campaign_id}-{many - each}" for each in (1, 2)]
+        assert names == [f"{campaign.campaign_id}-{many - each}" for each in (1, 2)]
         assert more
         [one], more = read(lambda reader: search_in(reader, "first", limit=2))
-        assert (one["name"], more) == (f"{made.campaign_id}-0000", False)
+        assert (one["name"], more) == (f"{campaign.campaign_id}-0000", False)
         [is_open, *_], _ = read(
-            lambda reader: search_in(reader, made.campaign_id, limit=2)
+            lambda reader: search_in(reader, campaign.campaign_id, limit=2)
         )
-        assert is_open["name"] == made.campaign_id
+        assert is_open["name"] == campaign.campaign_id
     snapshot.close()
 
 

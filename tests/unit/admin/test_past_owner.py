@@ -18,12 +18,12 @@ class Moved(Shared):
         super().__init__()
         self.gateway.enable("hidden-db-1")
         self.bank, self.shop = self.token("hidden-bank"), self.token("shop")
-        made = self.ask(
+        body = self.ask(
             self.bank, "POST", "/v1/reboot", json={"vms": ["hidden-db-1"]}
         ).json()
-        self.operation = str(made["operations"][0]["operation"])
-        self.event = str(made["operations"][0]["events"][0]["EventId"])
-        self.request = str(made["request"])
+        self.operation = str(body["operations"][0]["operation"])
+        self.event = str(body["operations"][0]["events"][0]["EventId"])
+        self.request = str(body["request"])
         self.gateway.advance("1h")
         self.apply(AFTER)
         self.gateway.advance("1m")
@@ -92,8 +92,8 @@ def test_lists_show_the_operation_only_to_the_former_owner(
 
 def test_new_owner_sees_operations_after_the_move(moved: Moved) -> None:
     body = {"vms": ["hidden-db-1"]}
-    made = moved.ask(moved.shop, "POST", "/v1/reboot", json=body).json()
-    operation = made["operations"][0]["operation"]
+    answer = moved.ask(moved.shop, "POST", "/v1/reboot", json=body).json()
+    operation = answer["operations"][0]["operation"]
     assert moved.get(moved.shop, f"operations/{operation}").status_code == 200
     assert moved.get(moved.bank, f"operations/{operation}").status_code == 404
     assert moved.get(moved.bank, "history", scope="hidden-db").status_code == 200
@@ -118,13 +118,13 @@ def test_vm_does_not_see_how_events_of_its_former_owner_ended() -> None:
     moved = Moved()
 
     def ended() -> list[str]:
-        told = moved.gateway.store.read(
+        events = moved.gateway.store.read(
             lambda reader: event_details.own_events(
                 reader, "hidden-db-1", now=moved.gateway.now()
             )
         )
-        assert told is not None
-        return [each.event_id for each in told.ended]
+        assert events is not None
+        return [each.event_id for each in events.ended]
 
     assert ended() == []
     # Given back, it is theirs again.

@@ -93,7 +93,7 @@ class Reports:
 
     async def look(self, running: float = 0.0) -> list[Mapping[str, Micros]]:
         self.told.clear()
-        await self.links.look(running)
+        await self.links.report_changes(running)
         return list(self.told)
 
 
@@ -102,34 +102,34 @@ def test_only_a_change_is_reported_and_a_refused_report_is_repeated() -> None:
     now = api.gateway.now()
 
     async def story() -> None:
-        it = Reports(api)
-        it.contacts = {"h1": Contact(), "h2": Contact(away=SHORT)}
-        it.is_busy = True
-        assert await it.look() == []
-        it.is_busy = False
-        assert await it.look() == [{"h1": 0}]
-        assert await it.look() == []
-        it.contacts["h1"] = Contact(unconfirmed=SOON)
-        assert await it.look() == []
-        it.contacts["h1"] = Contact(unconfirmed=37.0)
-        assert await it.look() == [{"h1": now - 37 * SECOND}]
-        it.contacts["h1"] = Contact(unconfirmed=38.0)
-        assert await it.look() == []
-        it.contacts["h1"] = Contact()
-        assert await it.look() == [{"h1": 0}]
+        reports = Reports(api)
+        reports.contacts = {"h1": Contact(), "h2": Contact(away=SHORT)}
+        reports.is_busy = True
+        assert await reports.look() == []
+        reports.is_busy = False
+        assert await reports.look() == [{"h1": 0}]
+        assert await reports.look() == []
+        reports.contacts["h1"] = Contact(unconfirmed=SOON)
+        assert await reports.look() == []
+        reports.contacts["h1"] = Contact(unconfirmed=37.0)
+        assert await reports.look() == [{"h1": now - 37 * SECOND}]
+        reports.contacts["h1"] = Contact(unconfirmed=38.0)
+        assert await reports.look() == []
+        reports.contacts["h1"] = Contact()
+        assert await reports.look() == [{"h1": 0}]
         # A relay that connects again is reported again: its host can be a new one.
-        it.links.forget("h1")
-        assert await it.look() == [{"h1": 0}]
+        reports.links.forget("h1")
+        assert await reports.look() == [{"h1": 0}]
 
     run(story())
 
 
 def test_many_relays_are_reported_in_parts() -> None:
     async def story() -> None:
-        it = Reports(Api())
+        reports = Reports(Api())
         number = 2 * limits.RELAY_LINKS_TOGETHER + 1
-        it.contacts = {f"h{each}": Contact() for each in range(number)}
-        sizes = [len(some) for some in await it.look()]
+        reports.contacts = {f"h{each}": Contact() for each in range(number)}
+        sizes = [len(some) for some in await reports.look()]
         assert sizes == [number // 2, number // 2, 1]
 
     run(story())
@@ -137,10 +137,10 @@ def test_many_relays_are_reported_in_parts() -> None:
 
 def stored(api: Api) -> dict[str, bool]:
     """Return whether the relay of each host is silent, as the store has it."""
-    found = api.gateway.store.read(
+    links = api.gateway.store.read(
         lambda reader: list(every(reader, kinds.ALL_RELAY_LINKS))
     )
-    return {each.host: bool(each.silent_since) for each in found}
+    return {link.host: bool(link.silent_since) for link in links}
 
 
 async def until_stored(api: Api, wanted: Mapping[str, bool]) -> None:

@@ -25,8 +25,8 @@ def test_each_host_for_whose_relay_a_token_exists_is_listed() -> None:
     expired = api.client.post("/v1/tokens", json={"name": "dashboard"})
     assert expired.status_code == 201
     api.gateway.advance("2h")
-    found = api.client.get("/v1/relays").json()["relays"]
-    assert found == [AWAY, {**AWAY, "host": "h2"}]
+    relays = api.client.get("/v1/relays").json()["relays"]
+    assert relays == [AWAY, {**AWAY, "host": "h2"}]
 
 
 def test_a_relay_is_connected_while_its_stream_is_open() -> None:

@@ -21,7 +21,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
 
 def test_request_with_a_revoked_token_is_refused_at_once() -> None:
     api = Api()
-    made = api.create("h1")
+    created = api.create("h1")
     bodies = {
         "approve": {"approvals": [{"vm": "web_0", "event_ids": ["x"]}]},
         "enable": {"vm": "web_0"},
@@ -29,11 +29,11 @@ def test_request_with_a_revoked_token_is_refused_at_once() -> None:
         "served": {"position": "1.1.x"},
     }
     for name, body in bodies.items():
-        answer = api.ask(made["token"], "POST", f"/v1/relay/{name}", body)
+        answer = api.ask(created["token"], "POST", f"/v1/relay/{name}", body)
         assert answer.status_code == 200, name
-    revoke(api, made["id"])
+    revoke(api, created["id"])
     for name, body in bodies.items():
-        answer = api.ask(made["token"], "POST", f"/v1/relay/{name}", body)
+        answer = api.ask(created["token"], "POST", f"/v1/relay/{name}", body)
         assert answer.status_code == 401, name
 
 

@@ -59,7 +59,7 @@ def test_a_relay_gets_its_vms_and_then_each_change(api: Api, hub: RelayHub) -> N
         whole = await stream.next()
         assert whole["whole"] is True
         assert whole["host"] == "h1"
-        assert {each["vm"] for each in whole["guests"]} == {"web_0", "db_0"}
+        assert {guest["vm"] for guest in whole["guests"]} == {"web_0", "db_0"}
         assert {each["enabled"] for each in whole["views"]} == {False}
         api.gateway.enable("web_0")
         (view,) = (await stream.until("views"))["views"]
@@ -87,8 +87,8 @@ def test_a_vm_leaves_one_relay_and_comes_to_the_other(api: Api, hub: RelayHub) -
         left = await first.until("guests_gone")
         assert left["guests_gone"] == ["web_0"]
         came = await second.until("guests")
-        assert [each["vm"] for each in came["guests"]] == ["web_0"]
-        assert [each["view"] for each in came["views"]] == [came["guests"][0]["view"]]
+        assert [guest["vm"] for guest in came["guests"]] == ["web_0"]
+        assert [view["view"] for view in came["views"]] == [came["guests"][0]["view"]]
         await first.close()
         await second.close()
 
@@ -108,7 +108,7 @@ def test_a_relay_continues_after_its_position(api: Api, hub: RelayHub) -> None:
         again = Stream(hub, "h1", token, position)
         missed = await again.next()
         assert "whole" not in missed
-        assert [each["enabled"] for each in missed["views"]] == [True]
+        assert [view["enabled"] for view in missed["views"]] == [True]
         assert "guests" not in missed
         for wrong in ("", "x", "0.0", position + "0", f"9{position}", "1.99.x"):
             fresh = Stream(hub, "h1", token, wrong)
@@ -145,7 +145,7 @@ def test_relay_with_current_state_gets_one_message_after_service_restart(
         api.gateway.enable("web_0")
         change = await reconnected.until("views")
         assert change["digest"] != whole["digest"]
-        assert [each["enabled"] for each in change["views"]] == [True]
+        assert [view["enabled"] for view in change["views"]] == [True]
         await reconnected.close()
 
     run(story())
@@ -282,6 +282,18 @@ def test_an_approval_names_a_position_that_the_stream_reaches(
         assert line["views"][0]["enabled"] is True
         await stream.close()
         assert await hub.catch_up("h2", {"web_1"}) == hub.position
+
+    run(story())
+
+
+def test_a_relay_that_comes_while_the_service_stops_gets_no_stream(api: Api) -> None:
+    hub = RelayHub(lambda: api.gateway, api.gateway.news)
+    api.gateway.news.close()
+
+    async def story() -> None:
+        stream = Stream(hub, "h1", api.create("h1")["id"])
+        assert await stream.next() is None
+        assert not hub.streams
 
     run(story())
 
@@ -456,8 +468,8 @@ def test_an_approval_does_not_wait_until_all_relays_have_come(
         assert api.gateway.reads - reads <= 2
         line = await ours.next()
         assert (line["position"], line["views"][0]["enabled"]) == (position, True)
-        for each in coming:
-            assert (await each)["whole"] is True
+        for task in coming:
+            assert (await task)["whole"] is True
         for stream in (ours, *others):
             await stream.close()
 
@@ -470,7 +482,7 @@ def test_names_that_are_gone_are_kept_within_a_bound() -> None:
         host.put("guests", {f"vm_{number}": "{}"}, number)
         assert len(host.gone) <= limits.RELAY_GONE_MAX
     host.put("guests", {}, limits.RELAY_GONE_MAX + 1)
-    # Who continues from before the bound needs everything.
+    # A relay that continues from before the bound needs everything.
     assert host.since == limits.RELAY_GONE_MAX + 1
 
 

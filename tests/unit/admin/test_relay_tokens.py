@@ -68,8 +68,8 @@ def test_a_relay_is_refused_everywhere_else(shared: Api, route: str) -> None:
 def test_nobody_else_is_a_relay(shared: Api, route: str) -> None:
     method, _, path = route.partition(" ")
     for body in ({}, {"tenant": "shop"}, {"read_only": True}):
-        made = shared.client.post("/v1/tokens", json={**body, "expires_in": "1h"})
-        answer = shared.ask(made.json()["token"], method, path)
+        response = shared.client.post("/v1/tokens", json={**body, "expires_in": "1h"})
+        answer = shared.ask(response.json()["token"], method, path)
         assert answer.status_code == 403
         assert "token create --relay" in answer.json()["hint"]
     # Also without a token, who is the operator at a loopback address.
@@ -99,12 +99,12 @@ def test_the_transaction_judges_a_relay_again(api: Api, name: str) -> None:
 
 
 def test_a_relay_token_has_no_role_and_does_not_expire(api: Api) -> None:
-    made = api.create("h1")
-    assert (made["relay"], made["tenant"], made["roles"]) == ("h1", None, [])
-    assert made["expires"] is None
+    created = api.create("h1")
+    assert (created["relay"], created["tenant"], created["roles"]) == ("h1", None, [])
+    assert created["expires"] is None
     assert api.create("h1", expires_in="30d")["expires"] is not None
     entries = api.client.get("/v1/history").json()["entries"]
-    shown = [each["detail"] for each in entries if each["what"] == "token created"]
+    shown = [entry["detail"] for entry in entries if entry["what"] == "token created"]
     assert len(shown) == 2
     assert all("; relay of h1; " in each for each in shown), shown
     for body in ({"tenant": "shop"}, {"read_only": True}, {"roles": ["view"]}):

@@ -180,10 +180,10 @@ def test_a_file_that_may_remove_the_whole_fleet_needs_emergency(fresh: Shared) -
 def test_only_a_holder_of_all_roles_creates_and_revokes_tokens(fresh: Shared) -> None:
     most = [role.value for role in WRITING if role is not Role.APPROVE]
     almost, all_ = fresh.token("", roles=most), fresh.token("")
-    made = fresh.order("tokens", name="victim")
+    ordered = fresh.order("tokens", name="victim")
     for path, body in (
         ("/v1/tokens", {"roles": ["view"]}),
-        ("/v1/tokens/revoke", {"id": made["id"]}),
+        ("/v1/tokens/revoke", {"id": ordered["id"]}),
     ):
         refused = fresh.ask(almost, "POST", path, json=body)
         assert refused.status_code == 403
@@ -200,7 +200,7 @@ def test_token_without_roles_has_all_that_its_kind_can_have(fresh: Shared) -> No
     assert roles(read_only=True) == roles(roles=["view"]) == ["view"]
     assert roles(roles=["emergency", "run", "run"]) == ["view", "run", "emergency"]
     entries = fresh.client.get("/v1/history").json()["entries"]
-    shown = [each["detail"] for each in entries if each["what"] == "token created"]
+    shown = [entry["detail"] for entry in entries if entry["what"] == "token created"]
     assert any("; roles view, run, emergency; 90 d" in each for each in shown), shown
     assert any("; read-only; 90 d" in each for each in shown)
 
@@ -208,11 +208,11 @@ def test_token_without_roles_has_all_that_its_kind_can_have(fresh: Shared) -> No
 def test_tenant_may_approve_without_the_right_to_restart(fresh: Shared) -> None:
     fresh.gateway.enable("web_0")
     fresh.gateway.advance("20m")
-    made = fresh.order("maintain", hosts=["hidden-h1"], impact="freeze")
+    ordered = fresh.order("maintain", hosts=["hidden-h1"], impact="freeze")
     events = {
-        each["tenant"]: each["EventId"]
-        for operation in made["operations"]
-        for each in operation["events"]
+        event["tenant"]: event["EventId"]
+        for operation in ordered["operations"]
+        for event in operation["events"]
     }
     token = fresh.token(roles=["approve"])
     body = {"event_ids": [events["shop"]]}

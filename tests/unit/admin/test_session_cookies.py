@@ -50,18 +50,18 @@ def test_plain_cookie_counts_only_on_loopback_without_a_proxy(shared: Service) -
 def test_no_session_begins_over_http_from_another_machine(
     shared: Service, base: str
 ) -> None:
-    made = shared.link()
+    link = shared.link()
     client = TestClient(shared.app, base_url=base)
     # The proxy does not pass on the name of the host.
     browser = Browser(client, origin="http://ops.example", keeps_secure=False)
     if base == "http://ops.example":
-        for body in ({"token": SECRET}, {"link": made["link"]}):
+        for body in ({"token": SECRET}, {"link": link["link"]}):
             answer = browser.log_in(**body)
             assert answer.status_code == 403
             assert "over http" in answer.json()["error"]
             assert browser.said == []
         # The link is not used up.
-        assert Browser(shared.client).log_in(link=made["link"]).status_code == 201
+        assert Browser(shared.client).log_in(link=link["link"]).status_code == 201
     else:
         assert browser.log_in(token=SECRET).status_code == 403
 
@@ -83,12 +83,12 @@ def test_session_of_a_local_user_ends_with_the_right_of_the_user() -> None:
     operators = {"unix:dora"}
     service = Service(is_local_operator=operators.__contains__)
     at_socket = AtSocket(service.app)
-    made = TestClient(at_socket, base_url="http://localhost").post(
+    response = TestClient(at_socket, base_url="http://localhost").post(
         "/v1/session/links", json={}
     )
     browser = Browser(service.client)
-    said = browser.log_in(link=made.json()["link"]).json()
-    assert (said["name"], said["identified_by"]) == ("unix:dora", "session")
+    body = browser.log_in(link=response.json()["link"]).json()
+    assert (body["name"], body["identified_by"]) == ("unix:dora", "session")
     assert browser.ask("POST", "/v1/reboot", json={"vms": ["web_0"]}).status_code == 201
     # A service that listens at no socket identifies no local user.
     elsewhere = Browser(Service(gateway=service.gateway).client)
@@ -117,5 +117,5 @@ def test_proxy_at_the_socket_passes_on_sessions_and_has_no_right_itself() -> Non
     browser = Browser(client)
     answer = browser.ask("POST", "/v1/session", json={"token": SECRET}, headers=headers)
     assert answer.status_code == 201
-    said = browser.ask("GET", "/v1/session", headers=headers).json()
-    assert said["name"] == "alice"
+    body = browser.ask("GET", "/v1/session", headers=headers).json()
+    assert body["name"] == "alice"

@@ -15,13 +15,13 @@ def shared() -> Service:
 
 
 def test_link_begins_one_session_of_its_creator(shared: Service) -> None:
-    made = shared.link()
-    assert made["path"] == f"/console/login#{made['link']}"
+    link = shared.link()
+    assert link["path"] == f"/console/login#{link['link']}"
     browser = Browser(shared.client)
-    assert browser.log_in(link=made["link"]).json()["name"] == "alice"
+    assert browser.log_in(link=link["link"]).json()["name"] == "alice"
     assert browser.who() == "alice"
     thief = Browser(shared.client)
-    answer = thief.log_in(link=made["link"])
+    answer = thief.log_in(link=link["link"])
     assert answer.status_code == 401
     assert "used already" in answer.json()["error"]
     assert thief.cookies == {}
@@ -31,21 +31,21 @@ def test_link_of_a_tenant_has_the_rights_of_the_tenant_and_ends_with_the_token()
     None
 ):
     service = Service()
-    made = service.token()
+    token = service.token()
     browser = Browser(service.client)
-    first, second = service.link(made["token"]), service.link(made["token"])
-    said = browser.log_in(link=first["link"]).json()
-    assert (said["name"], said["tenant"]) == ("shop/ci", "shop")
-    service.revoke(made)
+    first, second = service.link(token["token"]), service.link(token["token"])
+    body = browser.log_in(link=first["link"]).json()
+    assert (body["name"], body["tenant"]) == ("shop/ci", "shop")
+    service.revoke(token)
     assert browser.who() == ""
     assert browser.log_in(link=second["link"]).status_code == 401
 
 
 def test_link_of_another_does_not_replace_a_session(shared: Service) -> None:
-    made = shared.token()
+    token = shared.token()
     browser = Browser(shared.client)
     browser.log_in(token=SECRET)
-    link = shared.link(made["token"])["link"]
+    link = shared.link(token["token"])["link"]
     answer = browser.log_in(link=link)
     assert answer.status_code == 409
     assert "a session of alice" in answer.json()["error"]
@@ -54,21 +54,21 @@ def test_link_of_another_does_not_replace_a_session(shared: Service) -> None:
     assert browser.log_in(link=shared.link()["link"]).status_code == 201
     browser.ask("DELETE", "/v1/session")
     assert browser.log_in(link=link).json()["name"] == "shop/ci"
-    shared.revoke(made)
+    shared.revoke(token)
 
 
 def test_link_is_too_old_after_two_minutes() -> None:
     service = Service()
-    made = service.link()
-    assert made["expires"] == "2030-01-01T00:02:00Z"
+    link = service.link()
+    assert link["expires"] == "2030-01-01T00:02:00Z"
     service.move(sessions.LINK_LIFETIME)
-    assert Browser(service.client).log_in(link=made["link"]).status_code == 401
+    assert Browser(service.client).log_in(link=link["link"]).status_code == 401
 
 
 def test_link_is_no_session_and_a_session_no_link(shared: Service) -> None:
-    made = shared.link()
+    link = shared.link()
     answer = shared.client.get(
-        "/v1/session", headers={"Cookie": f"{SECURE}={made['link']}"}
+        "/v1/session", headers={"Cookie": f"{SECURE}={link['link']}"}
     )
     assert answer.status_code == 401
     browser = Browser(shared.client)
@@ -80,20 +80,20 @@ def test_link_is_no_session_and_a_session_no_link(shared: Service) -> None:
 def test_link_is_used_at_the_leading_replica_only() -> None:
     leading = Leading()
     service = Service(leading=leading)
-    made = service.link()
+    link = service.link()
     leading.elsewhere = Leader(name="r1", url="https://r1.example:8200")
     browser = Browser(service.client)
-    answer = browser.log_in(link=made["link"])
+    answer = browser.log_in(link=link["link"])
     assert (answer.status_code, answer.json()["kind"]) == (503, "follows")
     assert answer.json()["leader"] == "https://r1.example:8200"
     # It is not used up.
     leading.elsewhere = None
-    assert browser.log_in(link=made["link"]).status_code == 201
+    assert browser.log_in(link=link["link"]).status_code == 201
 
 
 def test_history_has_who_created_a_link_and_not_the_link() -> None:
     service = Service()
-    made = service.link(service.token()["token"])
+    link = service.link(service.token()["token"])
     found = [
         entry
         for entry in service.gateway.store.read(
@@ -104,7 +104,7 @@ def test_history_has_who_created_a_link_and_not_the_link() -> None:
     assert [entry.actor.text for entry in found] == ["shop/ci"]
     history = service.client.get("/v1/history", headers=BEARER).text
     assert "console link created" in history
-    assert made["link"] not in history
+    assert link["link"] not in history
 
 
 def test_caller_without_a_token_needs_no_link() -> None:
@@ -112,5 +112,5 @@ def test_caller_without_a_token_needs_no_link() -> None:
     answer = service.client.post("/v1/session/links", json={})
     assert answer.status_code == 403
     assert "/console/" in answer.json()["hint"]
-    said = service.client.get("/v1/session").json()
-    assert (said["identified_by"], said["expires"]) == ("nothing", None)
+    body = service.client.get("/v1/session").json()
+    assert (body["identified_by"], body["expires"]) == ("nothing", None)

@@ -32,15 +32,15 @@ def test_session_has_the_rights_of_its_token(shared: Service) -> None:
     assert browser.ask("GET", "/v1/operations").status_code == 401
     answer = browser.log_in(token=SECRET)
     assert answer.status_code == 201
-    said = answer.json()
-    assert said["name"] == "alice"
-    assert said["tenant"] is None
-    assert said["identified_by"] == "session"
-    assert said["read_only"] is False
-    assert {"campaigns", "campaign-halt", "brake", "approve"} <= set(said["orders"])
-    assert said["expires"] == "2030-01-01T12:00:00Z"
-    assert said["now"] == "2030-01-01T00:00:00Z"
-    assert said["version"] == "1.2"
+    body = answer.json()
+    assert body["name"] == "alice"
+    assert body["tenant"] is None
+    assert body["identified_by"] == "session"
+    assert body["read_only"] is False
+    assert {"campaigns", "campaign-halt", "brake", "approve"} <= set(body["orders"])
+    assert body["expires"] == "2030-01-01T12:00:00Z"
+    assert body["now"] == "2030-01-01T00:00:00Z"
+    assert body["version"] == "1.2"
     assert browser.ask("GET", "/v1/operations").status_code == 200
     made = browser.ask("POST", "/v1/reboot", json={"vms": ["web_0"]})
     assert made.json()["actor"] == "alice"
@@ -62,17 +62,17 @@ def test_cookie_has_neither_the_token_nor_a_name_that_other_hosts_can_set(
 
 
 def test_tenant_sees_only_its_own(shared: Service) -> None:
-    made = shared.token("shop", read_only=True)
+    token = shared.token("shop", read_only=True)
     browser = Browser(shared.client)
-    said = browser.log_in(token=made["token"]).json()
-    assert (said["name"], said["tenant"]) == ("shop/ci", "shop")
-    assert (said["roles"], said["read_only"], said["orders"]) == (["view"], True, [])
+    body = browser.log_in(token=token["token"]).json()
+    assert (body["name"], body["tenant"]) == ("shop/ci", "shop")
+    assert (body["roles"], body["read_only"], body["orders"]) == (["view"], True, [])
     assert browser.ask("GET", "/v1/capacity").status_code == 403
     assert browser.ask("POST", "/v1/reboot", json={"vms": ["web_0"]}).status_code == 403
     fleet = browser.ask("GET", "/v1/fleet").text
     assert "web_0" in fleet
     assert "db_0" not in fleet
-    shared.revoke(made)
+    shared.revoke(token)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_orders_of_a_session_are_those_that_its_roles_admit(
 @pytest.mark.parametrize("lifetime", ["5m", "30d"])
 def test_session_ends_after_12_hours_or_with_its_token(lifetime: str) -> None:
     service = Service()
-    made = service.token(expires_in=lifetime)
+    token = service.token(expires_in=lifetime)
     browser = Browser(service.client)
-    browser.log_in(token=made["token"])
+    browser.log_in(token=token["token"])
     left = "5m" if lifetime == "5m" else "12h"
     service.move(parse_duration(left) - SECOND)
     assert browser.who() == "shop/ci"
@@ -110,11 +110,11 @@ def test_session_ends_after_12_hours_or_with_its_token(lifetime: str) -> None:
 
 
 def test_session_ends_when_its_token_is_revoked(shared: Service) -> None:
-    made = shared.token()
+    token = shared.token()
     browser = Browser(shared.client)
-    browser.log_in(token=made["token"])
+    browser.log_in(token=token["token"])
     assert browser.who() == "shop/ci"
-    shared.revoke(made)
+    shared.revoke(token)
     assert browser.ask("GET", "/v1/operations").status_code == 401
     assert browser.ask("POST", "/v1/reboot", json={"vms": ["web_0"]}).status_code == 401
     # Another token of the same name does not continue it.
@@ -192,15 +192,15 @@ def test_forged_cookie_is_none(shared: Service, forge: Callable[[str], str]) -> 
 
 
 def test_bearer_token_has_precedence_over_a_cookie(shared: Service) -> None:
-    made = shared.token()
+    token = shared.token()
     browser = Browser(shared.client)
     browser.log_in(token=SECRET)
-    bearer = {"Authorization": f"Bearer {made['token']}"}
-    said = browser.ask("GET", "/v1/session", headers=bearer).json()
-    assert (said["name"], said["identified_by"]) == ("shop/ci", "token")
+    bearer = {"Authorization": f"Bearer {token['token']}"}
+    body = browser.ask("GET", "/v1/session", headers=bearer).json()
+    assert (body["name"], body["identified_by"]) == ("shop/ci", "token")
     bad = {"Authorization": "Bearer nonsense"}
     assert browser.ask("GET", "/v1/session", headers=bad).status_code == 401
-    shared.revoke(made)
+    shared.revoke(token)
 
 
 def test_logging_out_ends_the_session_everywhere() -> None:
@@ -277,10 +277,10 @@ def test_cookie_of_a_session_that_is_over_can_be_removed() -> None:
     # Without tokens, the browser would otherwise have no right until the cookie ends.
     for known, base in ((TOKENS, SITE), (None, "http://127.0.0.1:8200")):
         service = Service(known, base=base)
-        made = service.token()
+        token = service.token()
         browser = Browser(service.client)
-        browser.log_in(token=made["token"])
-        service.revoke(made)
+        browser.log_in(token=token["token"])
+        service.revoke(token)
         assert browser.who() == ""
         assert browser.ask("DELETE", "/v1/session").json() == {"ended": False}
         assert browser.cookies == {}
@@ -338,9 +338,9 @@ def test_requests_of_a_session_that_is_over_count_like_invalid_tokens(
 ) -> None:
     monkeypatch.setattr(limits, "FAILURES_AT_ONCE", 3)
     service = Service()
-    made = service.token("", expires_in="1h")
+    token = service.token("", expires_in="1h")
     browser = Browser(service.client)
-    browser.log_in(token=made["token"])
+    browser.log_in(token=token["token"])
     copy = dict(browser.cookies)
     if end == "expires":
         service.move(HOUR)
@@ -348,7 +348,7 @@ def test_requests_of_a_session_that_is_over_count_like_invalid_tokens(
         browser.ask("DELETE", "/v1/session")
         browser.cookies = dict(copy)
     else:
-        service.revoke(made)
+        service.revoke(token)
     codes = [browser.ask("GET", "/v1/brake").status_code for _ in range(5)]
     assert codes == [401, 401, 401, 429, 429]
     # The cookie can still be removed, also by another session.
@@ -417,9 +417,9 @@ def test_nothing_of_a_session_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     caplog.set_level(logging.DEBUG)
     service = Service()
     browser = Browser(service.client)
-    made = service.link()
-    browser.log_in(link=made["link"])
-    browser.log_in(link=made["link"])
+    link = service.link()
+    browser.log_in(link=link["link"])
+    browser.log_in(link=link["link"])
     browser.log_in(token=SECRET)
     browser.ask("POST", "/v1/tokens", json={"name": "x"})
     cookie = browser.cookies[SECURE]
@@ -427,5 +427,5 @@ def test_nothing_of_a_session_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     browser.cookies = {SECURE: cookie}
     browser.who()
     assert "used already" in caplog.text
-    for secret in (SECRET, made["link"], cookie, made["link"].partition(".")[2]):
+    for secret in (SECRET, link["link"], cookie, link["link"].partition(".")[2]):
         assert secret not in caplog.text

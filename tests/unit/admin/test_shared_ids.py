@@ -167,11 +167,13 @@ def told_by_webhooks(shared: Shared) -> dict[str, str]:
 
 
 def posted(shared: Shared, tenant: str) -> str:
-    found = shared.gateway.store.read(
+    messages = shared.gateway.store.read(
         lambda reader: outbox.waiting(reader, tenant, tenant=tenant, limit=100)
     )
-    assert found
-    return "\n".join(payload.told(each, tenant=tenant).decode() for each in found)
+    assert messages
+    return "\n".join(
+        payload.told(message, tenant=tenant).decode() for message in messages
+    )
 
 
 def compare(shared: Shared, tell: Any) -> None:
@@ -184,8 +186,8 @@ def compare(shared: Shared, tell: Any) -> None:
     real = shared.gateway.store.read(
         lambda reader: {
             name
-            for each in every(reader, kinds.ALL_OPERATIONS)
-            for name in (each.operation_id, each.request)
+            for operation in every(reader, kinds.ALL_OPERATIONS)
+            for name in (operation.operation_id, operation.request)
         }
     )
     assert not real & (shop | bank)
@@ -241,12 +243,12 @@ def test_an_order_returns_ids_that_its_tenant_can_use() -> None:
     token = shared.token()
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k1"}
     body = {"vms": ["web_0"]}
-    made = shared.client.post("/v1/reboot", json=body, headers=headers)
+    response = shared.client.post("/v1/reboot", json=body, headers=headers)
     again = shared.client.post("/v1/reboot", json=body, headers=headers)
-    assert made.status_code == again.status_code == 201, made.text
-    assert again.json() == made.json()
-    request = made.json()["request"]
-    operation = made.json()["operations"][0]["operation"]
+    assert response.status_code == again.status_code == 201, response.text
+    assert again.json() == response.json()
+    request = response.json()["request"]
+    operation = response.json()["operations"][0]["operation"]
     for path in (
         f"requests/{request}",
         f"operations/{operation}",
@@ -276,13 +278,15 @@ def test_an_operator_uses_the_id_that_a_tenant_quotes(lived: Shared) -> None:
     for tenant in TENANTS:
         listed = lived.ask(lived.token(tenant), "GET", "/v1/operations").json()
         (seen,) = [
-            each for each in listed["operations"] if each["impact"] == "live-migrate"
+            operation
+            for operation in listed["operations"]
+            if operation["impact"] == "live-migrate"
         ]
         assert seen["operation"] != mine["operation"]
         for path in ("operations/{}", "explain/{}", "history/operations/{}"):
             answer = lived.client.get(f"/v1/{path.format(seen['operation'])}")
-            told = answer.json()
-            assert told.get("operation", told.get("id")) == mine["operation"]
+            body = answer.json()
+            assert body.get("operation", body.get("id")) == mine["operation"]
         answer = lived.client.get(f"/v1/requests/{seen['request']}")
         assert answer.json()["request"] == mine["request"]
         for name in (seen["operation"], seen["request"]):

@@ -136,14 +136,16 @@ def test_vm_of_another_tenant_is_refused_like_an_unknown_vm() -> None:
     shared = Shared()
     shared.gateway.enable("web_0")
     token = shared.token()
-    told: list[str] = []
+    messages: list[str] = []
     for name in ("hidden-db-0", UNKNOWN["vm"]):
         for vms in (["web_0", name], [name, "web_0"]):
-            made = shared.ask(token, "POST", "/v1/reboot", json={"vms": vms}).json()
-            assert [each["target"] for each in made["operations"]] == ["web_0"]
-            told.append(without(json.dumps(made["refused"]), name))
-            shared.order("cancel", names=[made["request"]])
-    assert len(set(told)) == 1
+            body = shared.ask(token, "POST", "/v1/reboot", json={"vms": vms}).json()
+            assert [operation["target"] for operation in body["operations"]] == [
+                "web_0"
+            ]
+            messages.append(without(json.dumps(body["refused"]), name))
+            shared.order("cancel", names=[body["request"]])
+    assert len(set(messages)) == 1
 
 
 def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
@@ -154,9 +156,13 @@ def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
         "vm": ["web_0", "web_1"],
         "scope": ["web"],
         "tenant": ["shop"],
-        "operation": [each["operation"] for each in operations]
-        + [each["request"] for each in operations],
-        "event": [event["EventId"] for each in operations for event in each["events"]],
+        "operation": [operation["operation"] for operation in operations]
+        + [operation["request"] for operation in operations],
+        "event": [
+            event["EventId"]
+            for operation in operations
+            for event in operation["events"]
+        ],
         "host": [],
     }
     for method, path, each in paths(lived.app.openapi()):
@@ -248,11 +254,11 @@ def test_wait_for_another_tenant_does_not_name_it(
     for vm in ("web_0", "hidden-db-0"):
         shared.gateway.enable(vm)
     shared.gateway.advance("1m")
-    made = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    ordered = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
     token = shared.token()
     (operation,) = shared.ask(token, "GET", "/v1/operations").json()["operations"]
     assert operation["scopes"] == ["web"]
-    assert [each["vm"] for each in operation["moves"]] == ["web_0"]
+    assert [move["vm"] for move in operation["moves"]] == ["web_0"]
     assert operation["blocked_by"] == [
         "tenant shop has not approved (scope web)",
         "another tenant has not approved",
@@ -260,7 +266,7 @@ def test_wait_for_another_tenant_does_not_name_it(
     ]
     name = operation["request"]
     # A tenant cannot use the real ID.
-    real = shared.ask(token, "GET", f"/v1/requests/{made['request']}")
+    real = shared.ask(token, "GET", f"/v1/requests/{ordered['request']}")
     assert real.status_code == 404
     request = shared.ask(token, "GET", f"/v1/requests/{name}").json()
     assert (request["actor"], request["reason"]) == ("platform", "")
@@ -328,8 +334,8 @@ def test_each_route_enforces_its_permission(
 
 
 def test_revoked_or_expired_token_is_refused(shared: Shared) -> None:
-    made = shared.order("tokens", tenant="shop", name="ci", expires_in="1h")
-    text = made["token"]
+    ordered = shared.order("tokens", tenant="shop", name="ci", expires_in="1h")
+    text = ordered["token"]
     assert shared.ask(text, "GET", "/v1/operations").status_code == 200
     wrong = text[:-1] + ("0" if text[-1] != "0" else "1")
     for bad in (wrong, "fw_nobody_" + "0" * 64, "", "no such form", text.upper()):
@@ -346,8 +352,8 @@ def test_revoked_or_expired_token_is_refused(shared: Shared) -> None:
 
 
 def test_secret_is_shown_once_and_not_stored(shared: Shared) -> None:
-    made = shared.order("tokens", tenant="shop", name="ci")
-    secret = made["token"].rpartition("_")[2]
+    ordered = shared.order("tokens", tenant="shop", name="ci")
+    secret = ordered["token"].rpartition("_")[2]
     assert len(secret) == 64
     for path in ("tokens", "history"):
         assert secret not in shared.client.get(f"/v1/{path}").text
@@ -378,12 +384,12 @@ def test_stream_shows_only_the_tenants_objects_and_ends_with_its_token(
     text = shared.token()
     (kept,) = shared.gateway.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
     assert isinstance(kept, Token)
-    told: list[str] = []
+    messages: list[str] = []
 
     async def story(streams: Streams) -> None:
         watcher = streams.watch("operations", "events", "problems", "history")
-        while "event: ready" not in "".join(told):
-            told.append(await watcher.text())
+        while "event: ready" not in "".join(messages):
+            messages.append(await watcher.text())
         shared.order("reboot", vms=["hidden-db-1"])
         shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
         name, seen = await watcher.next()
@@ -391,12 +397,12 @@ def test_stream_shows_only_the_tenants_objects_and_ends_with_its_token(
             name, seen = await watcher.next()
         assert seen["scopes"] == ["web"]
         shared.order("tokens/revoke", id=kept.token_id)
-        told.extend([each async for each in watcher.texts])
-        assert '"kind":"unauthorized"' in told[-1]
+        messages.extend([each async for each in watcher.texts])
+        assert '"kind":"unauthorized"' in messages[-1]
 
     run(shared.gateway, story, tenant="shop")
-    assert not any(secret in "".join(told) for secret in SECRETS)
-    assert text not in "".join(told)
+    assert not any(secret in "".join(messages) for secret in SECRETS)
+    assert text not in "".join(messages)
 
 
 def test_a_stream_does_not_show_when_others_act(
@@ -416,11 +422,11 @@ def test_a_stream_does_not_show_when_others_act(
         shared.gateway.changed([operation["operation"]])
         shared.order("reboot", vms=["hidden-db-1"])
         shared.gateway.advance("1m")
-        made = shared.order("reboot", vms=["web_1"])
+        ordered = shared.order("reboot", vms=["web_1"])
         _, seen = await watcher.next()
         assert seen["target"] == "web_1"
         assert watcher.last_id.endswith("-1")
-        assert made["operations"]
+        assert ordered["operations"]
 
     run(shared.gateway, story, tenant="shop")
 

@@ -39,7 +39,7 @@ def ask(client: TestClient, token: str) -> int:
 
 def test_wrong_tokens_of_one_source_are_slowed_down(gateway: LocalGateway) -> None:
     client = guarded(gateway)
-    made = client.post(
+    token = client.post(
         "/v1/tokens", json={}, headers={"Authorization": f"Bearer {ALICE}"}
     ).json()["token"]
     for number in range(limits.FAILURES_AT_ONCE):
@@ -48,8 +48,8 @@ def test_wrong_tokens_of_one_source_are_slowed_down(gateway: LocalGateway) -> No
     assert (answer.status_code, answer.json()["kind"]) == (429, "too-many")
     assert answer.headers["retry-after"] == f"{limits.FAILURE_SECONDS:g}"
     # A valid token is valid, also from here and if it is new.
-    assert [ask(client, made), ask(client, made), ask(client, ALICE)] == [200] * 3
-    assert ask(client, made[:-1] + "!") == 429
+    assert [ask(client, token), ask(client, token), ask(client, ALICE)] == [200] * 3
+    assert ask(client, token[:-1] + "!") == 429
     gateway.clock.advance_to(gateway.now() + round(limits.FAILURE_SECONDS * SECOND))
     assert [ask(client, "wrong"), ask(client, "wrong")] == [401, 429]
 
@@ -87,10 +87,10 @@ def test_pages_without_a_token_are_rate_limited_for_each_source(
 def test_revoked_token_is_rejected(gateway: LocalGateway) -> None:
     client = guarded(gateway)
     alice = {"Authorization": f"Bearer {ALICE}"}
-    made = client.post("/v1/tokens", json={}, headers=alice).json()
-    assert ask(client, made["token"]) == 200
-    client.post("/v1/tokens/revoke", json={"id": made["id"]}, headers=alice)
-    codes = [ask(client, made["token"]) for _ in range(limits.FAILURES_AT_ONCE + 1)]
+    body = client.post("/v1/tokens", json={}, headers=alice).json()
+    assert ask(client, body["token"]) == 200
+    client.post("/v1/tokens/revoke", json={"id": body["id"]}, headers=alice)
+    codes = [ask(client, body["token"]) for _ in range(limits.FAILURES_AT_ONCE + 1)]
     assert codes == [401] * limits.FAILURES_AT_ONCE + [429]
 
 

@@ -103,7 +103,7 @@ def test_name_of_a_valid_token_is_refused(
     assert refused.json()["error"] == f"token {first['id']} has the name ci"
     gateway.advance("1h")
     make(client, name=name)
-    revoked = next(each for each in stored(gateway) if each.tenant == "shop")
+    revoked = next(token for token in stored(gateway) if token.tenant == "shop")
     client.post("/v1/tokens/revoke", json={"id": revoked.token_id})
     make(client, name=name, tenant="shop")
 
@@ -179,10 +179,10 @@ def test_history_names_token_and_peer_of_each_order(client: TestClient) -> None:
     headers = {"Authorization": f"Bearer {made['token']}"}
     client.post("/v1/reboot", json={"vms": ["web_0"]}, headers=headers)
     entries = client.get("/v1/history").json()["entries"]
-    (created,) = (each for each in entries if each["what"] == "token created")
+    (created,) = (entry for entry in entries if entry["what"] == "token created")
     assert (created["actor"], created["token"]) == ("operator", None)
     assert created["peer"] == "testclient"
-    mine = [each for each in entries if each["actor"] == "ci"]
+    mine = [entry for entry in entries if entry["actor"] == "ci"]
     assert mine
     for each in mine:
         assert (each["token"], each["peer"]) == (made["id"], "testclient")

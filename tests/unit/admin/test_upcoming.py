@@ -110,7 +110,7 @@ def test_deferral_is_ended_by_its_tenant_only(shared: Shared) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("explain/web", "explain/shop", "explain/zzzzzzzz", "explain/ro-nope"),
+        *("explain/webb", "explain/zzzzzzzz", "explain/ro-nope"),
         *("operations?rollout=ro-nope", "operations?rollout=rq-nope"),
         *("history?operation=ro-nope", "requests/ro-nope"),
     ],
@@ -118,9 +118,17 @@ def test_deferral_is_ended_by_its_tenant_only(shared: Shared) -> None:
 def test_hints_for_tenants_name_only_commands_for_tenants(
     shared: Shared, path: str
 ) -> None:
-    told = shared.ask(shared.token(), "GET", f"/v1/{path}").json()
-    assert told["hint"], path
+    body = shared.ask(shared.token(), "GET", f"/v1/{path}").json()
+    assert body["hint"], path
     for word in ("rollout list", "campaign", "capacity", "host"):
-        assert word not in told["hint"] + told["error"], told
-    if path == "explain/web":
-        assert "`forewarn upcoming --scope web`" in told["hint"]
+        assert word not in body["hint"] + body["error"], body
+
+
+@pytest.mark.parametrize("name", ["web", "shop"])
+def test_explanation_for_tenants_names_nothing_of_the_operators(
+    shared: Shared, name: str
+) -> None:
+    response = shared.ask(shared.token(), "GET", f"/v1/explain/{name}")
+    assert response.json()["operations"], "the maintenance of its host concerns it"
+    for word in ("rollout list", "campaign", "capacity", "hidden"):
+        assert word not in response.text, response.text

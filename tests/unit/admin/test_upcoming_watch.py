@@ -62,7 +62,7 @@ def announce(gateway: LocalGateway, vm: str) -> None:
 
     def events(reader: Reader) -> int:
         found = every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm)
-        return sum(1 for each in found if each.state in WAITING_STATES)
+        return sum(1 for operation in found if operation.state in WAITING_STATES)
 
     for _ in range(MINUTES_MAX):
         if gateway.store.read(events):

@@ -221,8 +221,8 @@ def test_a_stream_continues_after_the_last_message(gateway: LocalGateway) -> Non
     async def story(streams: Streams) -> None:
         watcher = streams.watch()
         await watcher.until("ready")
-        seen = fail(gateway, "web_0")
-        assert (await watcher.next())[1]["operation"] == seen.operation_id
+        operation = fail(gateway, "web_0")
+        assert (await watcher.next())[1]["operation"] == operation.operation_id
         await watcher.close()
         missed = fail(gateway, "db_0")
         again = streams.watch(last_id=watcher.last_id)
@@ -322,15 +322,15 @@ def test_many_viewers_share_one_read_per_page_and_change(
         nonlocal reads
         gateway.read = counting  # type: ignore[method-assign]
         watchers = [streams.watch("operations", "events") for _ in range(50)]
-        for each in watchers:
-            await each.until("ready")
+        for watcher in watchers:
+            await watcher.until("ready")
         assert reads == 2, "one page of each topic"
         reads = 0
         operation = fail(gateway, "web_0")
-        for each in watchers:
-            name, told = await each.next()
+        for watcher in watchers:
+            name, told = await watcher.next()
             assert (name, told["operation"]) == ("operations", operation.operation_id)
-            assert (await each.next())[0] == "events"
+            assert (await watcher.next())[0] == "events"
         assert reads == 1
 
     run(gateway, story)

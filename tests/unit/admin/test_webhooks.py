@@ -59,14 +59,14 @@ def client() -> Iterator[TestClient]:
 
 
 def test_receivers_are_listed(client: TestClient) -> None:
-    found = client.get("/v1/webhooks").json()
-    check(found, shapes.WebhookList)
-    assert found == {"webhooks": [OPS]}
+    body = client.get("/v1/webhooks").json()
+    check(body, shapes.WebhookList)
+    assert body == {"webhooks": [OPS]}
 
 
 def test_receiver_can_be_tested_by_name(client: TestClient) -> None:
-    found = client.post("/v1/webhooks/test", json={"name": "ops"})
-    check(found.json(), shapes.WebhookTestShape)
+    response = client.post("/v1/webhooks/test", json={"name": "ops"})
+    check(response.json(), shapes.WebhookTestShape)
     missing = client.post("/v1/webhooks/test", json={"name": "nobody"})
     assert (missing.status_code, missing.json()["kind"]) == (404, "not-found")
     assert client.post("/v1/webhooks/test", json={}).status_code == 400

@@ -126,7 +126,7 @@ def test_occupied_address_is_reported_and_the_agent_still_watches(
         for parts in (make(listen=address), make(peers, **elsewhere(tmp_path))):
             assert parts.address == ""
             problems = parts.pages.document()["problems"]
-            assert any(f"cannot listen at {address}" in each for each in problems)
+            assert any(f"cannot listen at {address}" in problem for problem in problems)
 
 
 def elsewhere(directory: Path) -> dict[str, str]:
@@ -325,8 +325,8 @@ def test_supervisor_is_notified_of_start_watchdog_and_stop(
 def test_pages_are_served_only_while_the_agent_runs(
     tmp_path: Path,
 ) -> None:
-    found = settings(tmp_path, listen="127.0.0.1:0")
-    parts = Parts(found, environ={}, clock=SystemClock())
+    loaded = settings(tmp_path, listen="127.0.0.1:0")
+    parts = Parts(loaded, environ={}, clock=SystemClock())
     with running(parts):
         client = Client(
             parse_url(f"http://{parts.address}"), clock=SystemClock(), body_max=1 << 16
@@ -345,8 +345,8 @@ def test_pages_are_served_only_while_the_agent_runs(
 
 
 def test_pace_follows_the_settings(tmp_path: Path) -> None:
-    found = settings(tmp_path, poll="5s", timeout="3s", push="false")
-    pace = pace_of(found)
+    loaded = settings(tmp_path, poll="5s", timeout="3s", push="false")
+    pace = pace_of(loaded)
     assert (pace.interval, pace.timeout, pace.wait) == (5 * SECOND, 3 * SECOND, 0)
     assert pace_of(settings(tmp_path)).wait > 0
 

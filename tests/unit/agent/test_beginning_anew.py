@@ -66,21 +66,28 @@ def test_agent_returns_to_the_journal_when_the_disk_works_again(
 
 
 def test_work_in_progress_is_reported() -> None:
-    seen = replace(task_of("E1"), stage=Stage.SEEN, steps=(), consent=Consent.NONE)
+    task = replace(task_of("E1"), stage=Stage.SEEN, steps=(), consent=Consent.NONE)
     assert not what(Memory())
-    assert not what(Memory(tasks=(seen, replace(seen, stage=Stage.FINISHED))))
+    assert not what(Memory(tasks=(task, replace(task, stage=Stage.FINISHED))))
     for busy in (
-        Memory(tasks=(replace(seen, stage=Stage.PREPARING),)),
-        Memory(tasks=(replace(seen, stage=Stage.RECOVERING),)),
-        Memory(tasks=(replace(seen, steps=(STEP,)),)),
-        Memory(tasks=(replace(seen, consent=Consent.GIVEN),)),
+        Memory(tasks=(replace(task, stage=Stage.PREPARING),)),
+        Memory(tasks=(replace(task, stage=Stage.RECOVERING),)),
+        Memory(tasks=(replace(task, steps=(STEP,)),)),
+        Memory(tasks=(replace(task, consent=Consent.GIVEN),)),
         Memory(restored=(STEP,)),
     ):
         assert what(busy)
 
 
 def test_flags_may_precede_command_arguments() -> None:
-    said: list[str] = []
-    words = ["try", "--vm", "web_0", str(EXAMPLES / "events.json"), "--margin", "1s"]
-    assert front.obey(words, say=said.append, environ={}) == 0
-    assert said[0] == "as web_0"
+    messages: list[str] = []
+    arguments = [
+        "try",
+        "--vm",
+        "web_0",
+        str(EXAMPLES / "events.json"),
+        "--margin",
+        "1s",
+    ]
+    assert front.obey(arguments, say=messages.append, environ={}) == 0
+    assert messages[0] == "as web_0"

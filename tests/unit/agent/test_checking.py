@@ -37,9 +37,11 @@ def told(
             checks=(),
         )
     )
-    for each in endpoints:
-        each.close()
-    return [each for each in found if each.subject in {"endpoint", "dhcp", "name"}]
+    for endpoint in endpoints:
+        endpoint.close()
+    return [
+        finding for finding in found if finding.subject in {"endpoint", "dhcp", "name"}
+    ]
 
 
 def test_other_addresses_are_tried_if_the_first_does_not_answer(tmp_path: Path) -> None:
@@ -50,8 +52,8 @@ def test_other_addresses_are_tried_if_the_first_does_not_answer(tmp_path: Path) 
         scripted() as fourth,
     ):
         found = told(tmp_path, first, [second, third, fourth], ["option 245"])
-        assert all(each.is_well for each in found)
-        assert [f"{each.subject}: {each.text}" for each in found] == [
+        assert all(finding.is_well for finding in found)
+        assert [f"{finding.subject}: {finding.text}" for finding in found] == [
             "dhcp: option 245",
             f"endpoint: {third.url} answers with version 2020-07-01: 0 events",
             "name: web_0, by the endpoint",
@@ -62,8 +64,8 @@ def test_other_addresses_are_tried_if_the_first_does_not_answer(tmp_path: Path) 
 def test_no_address_answers(tmp_path: Path) -> None:
     with scripted(MISSING) as first, scripted(MISSING) as second:
         found = told(tmp_path, first, [second], ["no server"])
-        assert not any(each.is_well for each in found)
-        assert [f"{each.subject}: {each.text}" for each in found] == [
+        assert not any(finding.is_well for finding in found)
+        assert [f"{finding.subject}: {finding.text}" for finding in found] == [
             "dhcp: no server",
             f"endpoint: {first.url} returned no document: status 404",
             f"endpoint: {second.url} returned no document: status 404",
@@ -77,14 +79,14 @@ def test_answer_from_a_leased_address_is_enough(tmp_path: Path) -> None:
         scripted() as heard_of,
     ):
         found = told(tmp_path, first, [leased, heard_of], ["no search was needed"])
-        assert [each.subject for each in found] == ["endpoint", "name"]
+        assert [finding.subject for finding in found] == ["endpoint", "name"]
         assert not heard_of.requests
 
 
 def test_answer_from_the_first_address_is_enough(tmp_path: Path) -> None:
     with scripted(DOCUMENT, NAME) as first, scripted() as second:
         found = told(tmp_path, first, [second], ["not to be heard"])
-        assert [each.subject for each in found] == ["endpoint", "name"]
+        assert [finding.subject for finding in found] == ["endpoint", "name"]
         assert not second.requests
 
 
@@ -113,7 +115,7 @@ def test_handler_checks_use_the_name_of_this_vm(
             endpoint=endpoint,
             checks=[("handler drain", lambda vm: heard.append(vm) or [f"not {vm}"])],
         )
-        bad = [each.text for each in found if each.subject == "handler drain"]
+        bad = [finding.text for finding in found if finding.subject == "handler drain"]
         endpoint.close()
     assert heard == [told]
     assert bad == [f"not {told}"]

@@ -37,7 +37,7 @@ def told(found: Settings, *what: str) -> list[Finding]:
         all_of_it = list(findings(found, endpoint=endpoint, checks=()))
     finally:
         endpoint.close()
-    return [each for each in all_of_it if each.subject in what]
+    return [finding for finding in all_of_it if finding.subject in what]
 
 
 def no_state(path: Path) -> None:
@@ -128,12 +128,12 @@ def test_running_agent_passes_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasten(monkeypatch)
-    found = settings(tmp_path)
-    agent = Resident(found, tmp_path)
+    loaded = settings(tmp_path)
+    agent = Resident(loaded, tmp_path)
     try:
         mine = f"process {os.getpid()}"
-        by_hand = told(found, "agent", "listen", "state")
-        assert [(each.is_well, each.subject) for each in by_hand] == [
+        by_hand = told(loaded, "agent", "listen", "state")
+        assert [(finding.is_well, finding.subject) for finding in by_hand] == [
             (True, "state"),
             (True, "agent"),
             (True, "listen"),
@@ -142,7 +142,7 @@ def test_running_agent_passes_the_check(
         assert by_hand[2].text.endswith("is in use by the running agent")
         # Another that would act there, and one that has its address.
         other = settings(
-            tmp_path, state=f"{tmp_path}/b.db", endpoint=found.watch.endpoint
+            tmp_path, state=f"{tmp_path}/b.db", endpoint=loaded.watch.endpoint
         )
         if sys.platform == "linux":
             [beside] = told(other, "agent")
@@ -150,7 +150,7 @@ def test_running_agent_passes_the_check(
             assert mine in beside.text
         [taken] = told(
             settings(
-                tmp_path, state=f"{tmp_path}/b.db", listen=found.watch.listen or ""
+                tmp_path, state=f"{tmp_path}/b.db", listen=loaded.watch.listen or ""
             ),
             "listen",
         )
@@ -160,8 +160,8 @@ def test_running_agent_passes_the_check(
         )
     finally:
         agent.end()
-    assert told(found, "agent") == []
-    [free] = told(found, "listen")
+    assert told(loaded, "agent") == []
+    [free] = told(loaded, "listen")
     assert free.text.endswith("is free")
 
 
@@ -169,20 +169,23 @@ def test_observing_agent_is_identified_by_its_status_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasten(monkeypatch)
-    found = settings(tmp_path, observe="true")
-    agent = Resident(found, tmp_path)
+    loaded = settings(tmp_path, observe="true")
+    agent = Resident(loaded, tmp_path)
     try:
-        assert [each.is_well for each in told(found, "agent", "listen")] == [True, True]
+        assert [finding.is_well for finding in told(loaded, "agent", "listen")] == [
+            True,
+            True,
+        ]
     finally:
         agent.end()
 
 
 def test_address_used_by_another_program_fails_the_check(tmp_path: Path) -> None:
     with scripted(plain(b"", status="404 Not Found")) as other:
-        found = settings(tmp_path, listen=other.url.removeprefix("http://"))
+        loaded = settings(tmp_path, listen=other.url.removeprefix("http://"))
         # An agent has run once, so its process is written next to the journal.
-        AgentLock(found.watch.state).release()
-        [listen] = told(found, "listen")
+        AgentLock(loaded.watch.state).release()
+        [listen] = told(loaded, "listen")
     assert not listen.is_well
     assert listen.text.endswith(
         "Address already in use by another program; set listen to another port"

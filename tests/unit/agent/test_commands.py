@@ -80,7 +80,7 @@ def test_try_shows_the_matching_rule_and_the_schedule(
         "try", file, "--json", "--vm", "web_0", "--at", "2026-11-23T21:00:00Z"
     )
     first, second = json.loads(out)
-    assert [each["at"] for each in first["actions"]] == ["2026-11-23T21:55:00Z"] * 2
+    assert [action["at"] for action in first["actions"]] == ["2026-11-23T21:55:00Z"] * 2
     assert (first["rule"], second["actions"]) == ("rule 1", [])
 
 
@@ -366,8 +366,8 @@ def test_approve_fails_for_an_event_missing_from_the_journal(
 ) -> None:
     address, document = shown
     document["events"] = [
-        {"EventId": "HERE", "gone": None},
-        {"EventId": "GONE", "gone": "2026-11-21T10:00:00Z"},
+        {"EventId": "HERE", "removed": None},
+        {"EventId": "GONE", "removed": "2026-11-21T10:00:00Z"},
     ]
     # It was full when the agent began, or since.
     for is_there in (False, True):

@@ -85,14 +85,16 @@ class Story:
         for event_id, at in self._approved.items():
             if at + STARTS == now:
                 self.machine.notices = tuple(
-                    replace(each, status="Started", not_before=None)
-                    if each.event_id == event_id
-                    else each
-                    for each in self.machine.notices
+                    replace(notice, status="Started", not_before=None)
+                    if notice.event_id == event_id
+                    else notice
+                    for notice in self.machine.notices
                 )
             if at + 2 * STARTS == now:
                 self.machine.notices = tuple(
-                    each for each in self.machine.notices if each.event_id != event_id
+                    notice
+                    for notice in self.machine.notices
+                    if notice.event_id != event_id
                 )
 
     @property

@@ -190,7 +190,7 @@ def test_memo_must_be_a_regular_file(tmp_path: Path) -> None:
 def test_fifo_that_replaces_a_file_before_opening_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at a name and its opening, it may become another thing's."""
+    """A name may belong to another file by the time it is opened."""
     place, file = tmp_path / "token", tmp_path / "file"
     file.write_text("t")
     os.mkfifo(place)

@@ -105,6 +105,8 @@ def test_install_warns_of_a_missing_default_file(
     ],
 )
 def test_other_systems_get_instructions(platform: str, openrc: bool, word: str) -> None:
-    told = installing.advice(platform, ["/opt/x", "--config", "y"], has_openrc=openrc)
-    assert word in told
-    assert "/opt/x" in told
+    message = installing.advice(
+        platform, ["/opt/x", "--config", "y"], has_openrc=openrc
+    )
+    assert word in message
+    assert "/opt/x" in message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.agent import WAKE, Agent, Entry, tell
+from forewarn.agent.agent import WAKE, Agent, Entry, log_note
 from forewarn.agent.core.model import (
     ApprovalResult,
     AskPeers,
@@ -171,7 +171,7 @@ def test_failures_are_logged_at_a_high_level(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level("INFO"):
-        tell(
+        log_note(
             Note(
                 at=START,
                 kind=kind,
@@ -194,7 +194,7 @@ def test_failures_are_logged_at_a_high_level(
 def test_log_names_the_failed_handler_or_component_and_not_the_event(
     about: str, handler: str, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tell(
+    log_note(
         Note(
             at=START,
             kind=NoteKind.FAILED,

@@ -193,11 +193,11 @@ def test_status_explains_why_an_event_is_kept() -> None:
     memory = Memory(name="web_0", tasks=(doubted, left))
     scene.status = AgentStatus(memory=memory, doubts=(("E1", why),))
     document = json.loads(scene.get("/status").body)
-    assert [each["presence"] for each in document["events"]] == ["missing", "gone"]
-    assert [each["doubt"] for each in document["events"]] == [why, ""]
-    told = list(status.words_of(document, now=MINUTE))
-    assert f"  presence    {why}" in told
-    assert "\n".join(told).count("presence") == 1
+    assert [event["presence"] for event in document["events"]] == ["missing", "gone"]
+    assert [event["doubt"] for event in document["events"]] == [why, ""]
+    messages = list(status.words_of(document, now=MINUTE))
+    assert f"  presence    {why}" in messages
+    assert "\n".join(messages).count("presence") == 1
 
 
 def test_status_explains_that_missing_answers_end_no_event() -> None:
@@ -222,8 +222,8 @@ def test_dry_run_shows_an_approval_as_hypothetical() -> None:
     memory = Memory(name="web_0", tasks=(task(consent=Consent.GIVEN),))
     for mode, words in (("dry run", "would be given: dry run"), ("normal", "given")):
         document = status.document_of(memory, about={"mode": mode})
-        told = list(status.words_of(document, now=MINUTE))
-        assert f"  approval    {words}" in told
+        messages = list(status.words_of(document, now=MINUTE))
+        assert f"  approval    {words}" in messages
 
 
 def test_status_reports_an_unreachable_agent() -> None:

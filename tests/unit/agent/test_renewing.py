@@ -151,9 +151,9 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    made = tmp_path / "agent.toml"
-    made.write_text('poll = "7s"\n', encoding="utf-8")
-    return made
+    path = tmp_path / "agent.toml"
+    path.write_text('poll = "7s"\n', encoding="utf-8")
+    return path
 
 
 STATE = WatchSettings().state
@@ -173,12 +173,12 @@ def test_invalid_file_is_replaced_by_the_last_good_copy(
 ) -> None:
     keep(file, environ)
     file.write_text('poll = "soon"\n', encoding="utf-8")
-    found = ordered(file, environ).settings_to_run()
-    assert found.watch.poll == 7_000_000
-    assert found.is_copy
-    assert found.file == str(file)
-    assert "the last good ones are in effect" in found.warnings[0]
-    assert "agent.toml" in found.warnings[0]
+    settings = ordered(file, environ).settings_to_run()
+    assert settings.watch.poll == 7_000_000
+    assert settings.is_copy
+    assert settings.file == str(file)
+    assert "the last good ones are in effect" in settings.warnings[0]
+    assert "agent.toml" in settings.warnings[0]
 
 
 def test_invalid_file_without_a_copy_is_refused(
@@ -225,7 +225,7 @@ def test_copy_is_private_and_belongs_to_one_file(
     assert copy.stat().st_mode & 0o777 == 0o600
     assert copy.read_bytes() == file.read_bytes()
     assert lastgood.find(str(tmp_path / "other.toml"), environ, {}) == ""
-    assert [each.name for each in copy.parent.iterdir()] == [copy.name]
+    assert [path.name for path in copy.parent.iterdir()] == [copy.name]
 
 
 def test_identical_copy_is_not_rewritten(file: Path, environ: dict[str, str]) -> None:
@@ -265,7 +265,7 @@ def test_copy_is_kept_next_to_the_journal_without_a_state_directory(
     journal.parent.mkdir()
     file.write_text(f'state = "{journal}"\npoll = "7s"\n', encoding="utf-8")
     lastgood.keep(ordered(file, {}).settings(), {})
-    assert [each.parent for each in tmp_path.rglob("settings-*")] == [journal.parent]
+    assert [path.parent for path in tmp_path.rglob("settings-*")] == [journal.parent]
     # A file that is no TOML any more says still where the journal is.
     file.write_text(f'poll = soon\nstate = "{journal}"\n', encoding="utf-8")
     assert ordered(file, {}).settings_to_run().watch.poll == 7_000_000
@@ -273,10 +273,10 @@ def test_copy_is_kept_next_to_the_journal_without_a_state_directory(
     file.write_text("poll = soon\n", encoding="utf-8")
     with pytest.raises(CommandFailedError):
         ordered(file, {}).settings_to_run()
-    told = ordered(file, {}, state=str(journal)).settings_to_run()
-    assert told.watch.poll == 7_000_000
-    told = ordered(file, {"FOREWARN_AGENT_STATE": str(journal)}).settings_to_run()
-    assert told.watch.poll == 7_000_000
+    settings = ordered(file, {}, state=str(journal)).settings_to_run()
+    assert settings.watch.poll == 7_000_000
+    settings = ordered(file, {"FOREWARN_AGENT_STATE": str(journal)}).settings_to_run()
+    assert settings.watch.poll == 7_000_000
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n"])
@@ -287,10 +287,10 @@ def test_emptied_file_is_neither_copied_nor_used(
     copy = Path(lastgood.find(str(file), environ, {}))
     before = copy.read_bytes()
     file.write_text(text, encoding="utf-8")
-    found = ordered(file, environ).settings_to_run()
-    assert found.watch.poll == 7_000_000
-    assert "is empty; was it truncated?" in found.warnings[0]
-    lastgood.keep(found, environ)
+    settings = ordered(file, environ).settings_to_run()
+    assert settings.watch.poll == 7_000_000
+    assert "is empty; was it truncated?" in settings.warnings[0]
+    lastgood.keep(settings, environ)
     lastgood.keep(ordered(file, environ).settings(), environ)
     assert copy.read_bytes() == before
     copy.unlink()
@@ -304,16 +304,16 @@ def test_lookup_of_the_running_agent_reports_the_copy(
     file.write_text("poll = 1\n", encoding="utf-8")
     # Also one who sits before a terminal.
     monkeypatch.setattr(order, "has_terminal", lambda: True)
-    told: list[str] = []
-    asked = replace(ordered(file, environ), tell=told.append)
+    messages: list[str] = []
+    asked = replace(ordered(file, environ), tell=messages.append)
     assert asked.settings_of_running().watch.poll == 7_000_000
-    assert told[0].startswith(
+    assert messages[0].startswith(
         "forewarn: the settings are refused, so the last good ones are in effect: "
     )
     file.write_text('poll = "9s"\n', encoding="utf-8")
-    told.clear()
+    messages.clear()
     assert asked.settings_of_running().watch.poll == 9_000_000
-    assert told == []
+    assert messages == []
 
 
 # What may not be replaced
@@ -392,10 +392,10 @@ def test_reload_refuses_a_file_that_lost_its_handlers() -> None:
     cut = Settings(file="agent.toml")
     assert "agent.toml is empty" in refused(blank, NOTHING)
     assert "agent.toml no longer exists" in refused(Settings(), NOTHING)
-    said = refused(cut, NOTHING)
-    assert "agent.toml no longer has a handler" in said
-    assert said.endswith("In effect: drain. If this is intended, restart the agent.")
-    # Who had none loses none.
+    message = refused(cut, NOTHING)
+    assert "agent.toml no longer has a handler" in message
+    assert message.endswith("In effect: drain. If this is intended, restart the agent.")
+    # Settings without handlers lose none.
     assert refused(blank, NOTHING, blank) == ""
     assert refused(Settings(), NOTHING, Settings()) == ""
     assert refused(cut, NOTHING, cut) == ""

@@ -70,19 +70,19 @@ def pieces(text: str) -> list[str]:
 def test_secret_is_not_shown_in_any_usual_form(
     token: str, echo: Callable[[str], str]
 ) -> None:
-    said = masked(echo(token))
-    assert MASK in said
+    text = masked(echo(token))
+    assert MASK in text
     for piece in pieces(token):
-        assert piece.lower() not in said.lower()
+        assert piece.lower() not in text.lower()
     # What stands around it in base64 is of other bytes.
     core = _coded(token).rstrip("=")[:-1]
-    assert not any(piece in said for piece in pieces(core))
+    assert not any(piece in text for piece in pieces(core))
 
 
 def test_truncated_secret_is_masked(token: str) -> None:
     for length in range(secrets.BEGIN_CHARACTERS, len(token)):
-        said = masked(f"Bearer {token[:length]}")
-        assert said == f"Bearer {MASK}"
+        text = masked(f"Bearer {token[:length]}")
+        assert text == f"Bearer {MASK}"
         assert masked(f"{token[:length]}, and more") == f"{MASK}, and more"
 
 
@@ -90,9 +90,9 @@ def test_truncated_secret_is_masked(token: str) -> None:
 def test_truncated_text_shows_no_piece_of_a_secret(token: str, most: int) -> None:
     """Wherever the end of what is shown falls."""
     for text in (f"no such token: {token}", f"{quote(token, safe='')} is none", token):
-        said = foreign.told(text, most)
-        assert len(said) <= most
-        assert not any(piece in said for piece in pieces(token))
+        message = foreign.told(text, most)
+        assert len(message) <= most
+        assert not any(piece in message for piece in pieces(token))
 
 
 def test_texts_without_a_secret_are_unchanged(token: str) -> None:
@@ -106,8 +106,8 @@ def test_previous_secret_is_still_masked_after_a_change(tmp_path: Path) -> None:
     for secret in ("first-token", "second-token", "second-token", "third-token"):
         file.write_text(secret)
         read_token(str(file))
-    said = masked("second-token third-token first-token")
-    assert said == f"{MASK} {MASK} first-token"
+    text = masked("second-token third-token first-token")
+    assert text == f"{MASK} {MASK} first-token"
 
 
 def test_password_is_masked_and_the_user_name_is_not(tmp_path: Path) -> None:
@@ -130,18 +130,18 @@ def test_short_text_is_not_a_secret(tmp_path: Path) -> None:
 def test_reported_text_is_one_bounded_line_without_control_characters(
     token: str,
 ) -> None:
-    said = foreign.told(
+    message = foreign.told(
         f"\x1b[31mred\r\nERROR forged\u202e\ud800 {token}" + "x" * 5_000
     )
-    assert said.isprintable()
-    assert len(said) == foreign.TOLD_CHARACTERS
-    assert said.startswith("red ERROR forged " + MASK)
+    assert message.isprintable()
+    assert len(message) == foreign.TOLD_CHARACTERS
+    assert message.startswith("red ERROR forged " + MASK)
 
 
 def test_secret_with_control_characters_in_it_is_masked(token: str) -> None:
     for hidden in ("\x1b[0m", "\0", "\u200b\x1b[1;31m"):
-        said = foreign.told(f"refused: {hidden.join(token)}")
-        assert said == f"refused: {MASK}"
+        message = foreign.told(f"refused: {hidden.join(token)}")
+        assert message == f"refused: {MASK}"
 
 
 def test_last_line_is_also_masked(token: str) -> None:
@@ -158,12 +158,12 @@ def test_log_shows_no_secret_and_no_traceback_with_one(token: str, form: str) ->
             {}[f"Bearer {token}"]
         except KeyError:
             logging.getLogger("forewarn.agent").exception("a fault")
-    said = stream.getvalue()
-    assert "KeyError" in said
-    assert said.count(MASK) == 2
-    assert not any(piece in said for piece in pieces(token))
+    message = stream.getvalue()
+    assert "KeyError" in message
+    assert message.count(MASK) == 2
+    assert not any(piece in message for piece in pieces(token))
     if form == "json":
-        assert [json.loads(line)["level"] for line in said.splitlines()]
+        assert [json.loads(line)["level"] for line in message.splitlines()]
 
 
 @given(

@@ -49,9 +49,9 @@ def test_approval_without_a_thread_stays_wanted(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    told: list[ApprovalResult] = []
-    sending = Sender(lambda: Held().approve, told.append)
+    approval_results: list[ApprovalResult] = []
+    sending = Sender(lambda: Held().approve, approval_results.append)
     sending.ask(Send(event_id="E1", attempt=1))
     sending.ask(Send(event_id="E1", attempt=1))
-    assert [each.consent for each in told] == [Consent.WANTED] * 2
-    assert "can't start new thread" in told[0].detail
+    assert [result.consent for result in approval_results] == [Consent.WANTED] * 2
+    assert "can't start new thread" in approval_results[0].detail

@@ -85,9 +85,11 @@ def load(tmp_path: Path, text: str, **flags: str) -> Settings:
 
 
 def faults(tmp_path: Path, text: str) -> list[str]:
-    with pytest.raises(AgentSettingsError) as told:
+    with pytest.raises(AgentSettingsError) as caught:
         load(tmp_path, text)
-    return [str(each).replace(f"{tmp_path}/", "") for each in told.value.problems]
+    return [
+        str(problem).replace(f"{tmp_path}/", "") for problem in caught.value.problems
+    ]
 
 
 def test_default_policy_applies_without_settings() -> None:
@@ -154,7 +156,7 @@ def test_flag_overrides_environment_and_environment_overrides_file(
 
 
 def test_mistyped_variable_is_refused() -> None:
-    """Who meant a dry run must not get an agent that acts."""
+    """A user who meant a dry run must not get an agent that acts."""
     with pytest.raises(AgentSettingsError) as refused:
         load_settings(
             environ={
@@ -295,7 +297,7 @@ def test_always_defaults_to_true_for_cluster_handlers(
         file = tmp_path / "agent.toml"
         file.write_text(text + more)
         settings = load_settings(file=str(file), environ={}, flags={})
-        assert [each.always for each in settings.policy.handlers] == [is_on]
+        assert [handler.always for handler in settings.policy.handlers] == [is_on]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_kubernetes_manifests_recover_after_a_lost_disk(
     file = ROOT / path
     settings = load_settings(file=str(file), environ={}, flags={})
     assert settings.policy.handlers
-    assert all(each.always for each in settings.policy.handlers)
+    assert all(handler.always for handler in settings.policy.handlers)
 
 
 MAY_BE_EMPTY = {

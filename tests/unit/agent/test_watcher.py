@@ -412,5 +412,7 @@ def test_name_that_differs_from_the_journal_is_logged(
     )
     watcher.turn()
     assert (watcher.view.name, watcher.view.former) == ("vm_0", former)
-    warned = [each for each in caplog.messages if "the name of this VM was" in each]
+    warned = [
+        message for message in caplog.messages if "the name of this VM was" in message
+    ]
     assert len(warned) == bool(former)

@@ -107,8 +107,8 @@ def test_a_percentile_is_a_value_that_enough_do_not_exceed(
 ) -> None:
     durations = percentile(values, percent)
     assert durations in values
-    assert sum(each <= durations for each in values) * 100 >= len(values) * percent
-    assert sum(each < durations for each in values) * 100 < len(values) * percent
+    assert sum(value <= durations for value in values) * 100 >= len(values) * percent
+    assert sum(value < durations for value in values) * 100 < len(values) * percent
 
 
 @pytest.mark.parametrize(("percent", "value"), [(50, 2), (90, 4), (100, 4), (1, 1)])

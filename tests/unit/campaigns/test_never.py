@@ -37,26 +37,26 @@ def refused(campaign: Campaign, **terms: object) -> RefusedError:
 
 
 def test_blackout_of_the_file_that_never_ends_is_named_with_its_place() -> None:
-    found = refused(replace(ONE_STAGE, blackouts=(XMAS, ALWAYS)))
-    assert found.message.startswith(
+    error = refused(replace(ONE_STAGE, blackouts=(XMAS, ALWAYS)))
+    assert error.message.startswith(
         "no opening ever comes for a host, which takes up to "
     )
-    assert found.message.endswith(": blackout always leaves no time")
-    assert found.hint == "Shorten [[campaign.blackout]] always in the file."
+    assert error.message.endswith(": blackout always leaves no time")
+    assert error.hint == "Shorten [[campaign.blackout]] always in the file."
 
 
 def test_blackout_of_the_service_that_covers_the_windows_is_named() -> None:
-    found = refused(replace(ONE_STAGE, windows=(BY_NIGHT,)), blackouts=(NIGHTS,))
-    assert found.message.endswith(": blackout nights leaves no time in its windows")
-    assert found.hint == "Run `forewarn blackout remove nights --reason TEXT`."
+    error = refused(replace(ONE_STAGE, windows=(BY_NIGHT,)), blackouts=(NIGHTS,))
+    assert error.message.endswith(": blackout nights leaves no time in its windows")
+    assert error.hint == "Run `forewarn blackout remove nights --reason TEXT`."
 
 
 def test_blackouts_that_leave_no_time_only_together_are_all_named() -> None:
     campaign = replace(ONE_STAGE, blackouts=(EARLY, XMAS, MORNINGS))
-    found = refused(campaign, blackouts=(AFTERNOONS,))
+    error = refused(campaign, blackouts=(AFTERNOONS,))
     message = "blackout early, blackout mornings, blackout afternoons leave no time"
-    assert found.message.endswith(message)
-    assert found.hint == (
+    assert error.message.endswith(message)
+    assert error.hint == (
         "Shorten [[campaign.blackout]] early, mornings in the file, or run `forewarn "
         "blackout remove afternoons --reason TEXT`."
     )
@@ -64,9 +64,9 @@ def test_blackouts_that_leave_no_time_only_together_are_all_named() -> None:
 
 def test_short_windows_are_no_fault_of_a_blackout() -> None:
     short = replace(BY_NIGHT, length=20 * MINUTE)
-    found = refused(replace(ONE_STAGE, windows=(short,), blackouts=(XMAS,)))
-    assert found.message.startswith("no window is long enough for a host")
-    assert "[[campaign.window]]" in found.hint
+    error = refused(replace(ONE_STAGE, windows=(short,), blackouts=(XMAS,)))
+    assert error.message.startswith("no window is long enough for a host")
+    assert "[[campaign.window]]" in error.hint
 
 
 def test_only_needed_blackouts_are_left() -> None:
@@ -81,8 +81,8 @@ def test_hosts_under_the_same_blackouts_are_counted() -> None:
         return StoppedPart(blackout=time, hosts=frozenset(hosts))
 
     parts = (part("x 2026-12-24 2026-12-27", 0), part("all 00:00 24h", 1, 2, 3))
-    found = refusal(needs(), parts)
-    assert found.message.startswith("no opening ever comes for 3 hosts")
+    error = refusal(needs(), parts)
+    assert error.message.startswith("no opening ever comes for 3 hosts")
     # Time is left for each of them: only hosts that wait for others find none.
     later = refusal(needs(), parts[:1])
     assert "no window outside the blackouts is long enough" in later.message

@@ -51,7 +51,7 @@ def test_hosts_elsewhere_go_before_those_in_the_blackout() -> None:
     # The places of the two hosts are taken by others meanwhile.
     others = sorted(at(plan, "r1") + at(plan, "r2"))
     assert others == sorted(usual.typical.begins)[: len(others)]
-    assert [each.name for each in plan.blackouts] == ["freeze"]
+    assert [clash.name for clash in plan.blackouts] == ["freeze"]
     assert "blackout freeze of rack=r0 stops 2 of 6 hosts" in wording.warnings(plan)
 
 

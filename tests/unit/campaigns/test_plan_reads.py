@@ -56,8 +56,8 @@ def store_with(path: Path, hosts: int) -> None:
         for name in dict.fromkeys(vm.scope for vm in vms)
     ]
     rooms = [
-        replace(capacity_of(each, use=(4, 16, 128)), is_cordoned=each.name == names[-1])
-        for each in shelves
+        replace(capacity_of(host, use=(4, 16, 128)), is_cordoned=host.name == names[-1])
+        for host in shelves
     ]
     with_all = [*shelves, *scopes, *vms, *rooms]
     store.transact(lambda tx: [tx.add(record) for record in with_all])
@@ -133,8 +133,8 @@ def test_sizes_of_vms_are_read_only_if_vms_move(
         for sql in statements:
             if " vms" in sql:
                 given = {"value": "", "after": "", "limit": 1} if ":" in sql else ()
-                found = file.execute(f"EXPLAIN QUERY PLAN {sql}", given)
-                plans += [str(row[-1]) for row in found]
+                cursor = file.execute(f"EXPLAIN QUERY PLAN {sql}", given)
+                plans += [str(row[-1]) for row in cursor]
     assert plans
     assert not [
         told for told in plans if told.startswith("SCAN") and "INDEX" not in told

@@ -110,7 +110,7 @@ CAMPAIGNS = st.builds(
     name=st.just("work"),
     reason=st.just("CVE-2026-1234"),
     impact=st.sampled_from(Impact),
-    order=st.sampled_from([each for each in Order if each is not Order.LISTED]),
+    order=st.sampled_from([order for order in Order if order is not Order.LISTED]),
     select=st.just(Selection(all=True)),
     budget=BUDGETS,
     stages=st.lists(
@@ -181,7 +181,7 @@ def test_plan_of_any_fleet_keeps_every_rule(
             planned(campaign, fleet, terms)
         return
     if campaign.windows and not any(
-        each.length >= campaign.expect.slow for each in campaign.windows
+        window.length >= campaign.expect.slow for window in campaign.windows
     ):
         with contextlib.suppress(RefusedError):
             # Windows that overlap can be long enough together.

@@ -40,7 +40,7 @@ def test_rounds_and_soaks_come_before_a_host() -> None:
 def test_work_only_counts_within_windows() -> None:
     nights = [Opening(NOW + n * DAY, NOW + n * DAY + 5 * HOUR) for n in range(90)]
     assert by(replace(NEXT, hosts=10), free=nights) == 4 * DAY + 2 * HOUR
-    short = [each._replace(closes=each.opens + HOUR - 1) for each in nights]
+    short = [opening._replace(closes=opening.opens + HOUR - 1) for opening in nights]
     assert by(NEXT, free=short) is None
 
 

@@ -45,9 +45,9 @@ def test_result_of_an_earlier_question_does_not_replace_a_later_one() -> None:
 def test_check_that_is_not_configured_is_never_stored_or_needed() -> None:
     empty = Board({})
     assert not empty.take(result())
-    found = empty.latest("errors", now=AT)
-    assert found.outcome is Outcome.UNKNOWN
-    assert found.reason == "there is no check errors in the settings"
+    check_result = empty.latest("errors", now=AT)
+    assert check_result.outcome is Outcome.UNKNOWN
+    assert check_result.reason == "there is no check errors in the settings"
     empty.need({"errors"})
     assert empty.needed == frozenset()
     asked = board()
@@ -55,3 +55,30 @@ def test_check_that_is_not_configured_is_never_stored_or_needed() -> None:
     assert asked.needed == {"errors"}
     asked.need([])
     assert asked.needed == frozenset()
+
+
+def test_check_counts_as_failed_after_so_many_failures_in_a_row() -> None:
+    asked = Board({"errors": MINUTE}, {"errors": 3})
+
+    def answer(outcome: Outcome, second: int) -> bool:
+        return asked.take(result(outcome, at=AT + second * SECOND))
+
+    def outcome() -> tuple[Outcome, str]:
+        latest = asked.latest("errors", now=AT + 9 * SECOND)
+        return latest.outcome, latest.reason
+
+    assert answer(Outcome.FAIL, 1)
+    assert outcome() == (Outcome.UNKNOWN, "it failed 1 of 3 times: 0.001")
+    assert not answer(Outcome.FAIL, 2)
+    assert answer(Outcome.PASS, 3)
+    assert outcome()[0] is Outcome.PASS
+    assert answer(Outcome.FAIL, 4)
+    # No answer is neither a failure nor a pass.
+    assert answer(Outcome.UNKNOWN, 5)
+    assert answer(Outcome.FAIL, 6)
+    assert outcome()[0] is Outcome.UNKNOWN
+    # The third failure is news, although the answer before was the same.
+    assert answer(Outcome.FAIL, 7)
+    assert outcome() == (Outcome.FAIL, "0.001")
+    assert not answer(Outcome.FAIL, 8)
+    assert outcome()[0] is Outcome.FAIL

@@ -136,7 +136,7 @@ def test_a_query_passes_exactly_if_all_values_are_below(
     values: list[float], below: float
 ) -> None:
     outcome, _ = asked(vector(*map(str, values)), Bounds(below=below))
-    assert outcome == ("pass" if all(each < below for each in values) else "fail")
+    assert outcome == ("pass" if all(value < below for value in values) else "fail")
 
 
 @pytest.mark.parametrize(

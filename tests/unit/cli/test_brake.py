@@ -1,4 +1,4 @@
-"""`forewarn brake`: what an operator sees and can do while no routine work may begin."""
+"""`forewarn brake`: what an operator sees and can do while no planned work may begin."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def shown(forewarn: Run) -> dict[str, object]:
 
 @pytest.mark.usefixtures("service")
 def test_brake_is_shown_with_who_put_it_on_and_why(forewarn: Run) -> None:
-    nothing = ("by", "reason", "since", "text", "losses", "calm_ends")
+    nothing = ("by", "reason", "since", "text", "losses", "ends")
     off = {**dict.fromkeys(nothing), "on": False, "withdraws": False}
     assert shown(forewarn) == off
     assert forewarn("brake", "show").out == "the brake is off\n"
@@ -64,10 +64,10 @@ def test_brake_refuses_maintenance_and_lets_users_restart_their_vms(
     assert "forewarn brake off" in ended.err
     assert forewarn("reboot", "web_1").status == 0
     [waiting] = json.loads(forewarn("operations", "--host", "h1", "--json").out)
-    told = forewarn("explain", waiting["operation"]).out
-    assert "brake" in told
-    assert REASON in told
-    assert "forewarn brake off" in told
+    message = forewarn("explain", waiting["operation"]).out
+    assert "brake" in message
+    assert REASON in message
+    assert "forewarn brake off" in message
     history = forewarn("history").out
     assert "brake on" in history
 
@@ -91,12 +91,13 @@ def test_lost_vms_put_the_brake_on_and_withdraw_announced_work(
     }
     assert (told["by"], told["reason"], told["withdraws"]) == ("brake", None, True)
     why = "because 2 VMs were lost within 10 m, more than 1: db_0, db_1"
-    said = forewarn("brake", "show").out
-    assert said.startswith(
+    message = forewarn("brake", "show").out
+    assert message.startswith(
         f"the brake is on until `forewarn brake off`, {why}; it came "
     )
     assert (
-        "; announced routine work is withdrawn; unless more is lost, it ends " in said
+        "; announced planned work is withdrawn; unless more is lost, it ends "
+        in message
     )
     waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
     # The other one is the failure of db_0.
@@ -109,7 +110,7 @@ def test_lost_vms_put_the_brake_on_and_withdraw_announced_work(
 def test_operator_withdraws_announced_work_by_hand(forewarn: Run) -> None:
     assert forewarn("maintain", "h1", "--impact", "reboot").status == 0
     ended = forewarn("brake", "on", "--withdraw", "--reason", REASON)
-    assert ended.out.endswith("; announced routine work is withdrawn\n")
+    assert ended.out.endswith("; announced planned work is withdrawn\n")
     waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
     assert [each["state"] for each in waiting] == ["Planned"]
     assert forewarn("brake", "off").status == 0

@@ -60,12 +60,12 @@ def test_each_command_runs(
     plan = json.loads(forewarn("campaign", "plan", "bios.toml", "--json").out)
     started = forewarn("campaign", "start", "bios.toml", "--plan", plan["digest"])
     assert started.status == 0, started.err
-    told: list[str] = []
+    messages: list[str] = []
     for line in "".join(blocks("sh")).splitlines():
         ended = forewarn(*shlex.split(line)[1:])
         why = REFUSED.get(shlex.join(shlex.split(line)))
         if why is not None:
             assert (ended.status, why in ended.err) == (4, True), (line, ended.err)
         elif ended.status != 0 and line != "forewarn problems":
-            told.append(f"{line}: {ended.status} {ended.err}")
-    assert told == []
+            messages.append(f"{line}: {ended.status} {ended.err}")
+    assert messages == []

@@ -57,11 +57,11 @@ def test_plan_shows_order_constraint_and_end(
 def told_in(page: Path) -> Json:
     """Return the data that a page shows."""
     text = page.read_text(encoding="utf-8")
-    found = re.search(
+    match = re.search(
         r'<script type="application/json" id="sheet-data">(.*?)</script>', text
     )
-    assert found is not None
-    return json.loads(found[1])
+    assert match is not None
+    return json.loads(match[1])
 
 
 def test_page_has_each_host_with_its_place(
@@ -74,10 +74,10 @@ def test_page_has_each_host_with_its_place(
     plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
     assert "<title>plan: kernel-6.12</title>" in page.read_text(encoding="utf-8")
     told = told_in(page)
-    assert [each["host"] for each in told["hosts"]] == [
-        each["host"] for each in plan["hosts"]
+    assert [host["host"] for host in told["hosts"]] == [
+        host["host"] for host in plan["hosts"]
     ]
-    assert all({"cluster", "rack"} <= set(each) for each in told["hosts"])
+    assert all({"cluster", "rack"} <= set(host) for host in told["hosts"])
 
 
 def test_plan_names_hosts_of_other_campaigns_and_what_frees_them(
@@ -145,7 +145,7 @@ def test_report_of_a_running_campaign_in_all_forms(
     shown = forewarn("campaign", "show", "kernel", "--racks")
     assert shown.out.splitlines()[-1].split()[:3] == ["2", "-", str(hosts - 1)]
     racks = json.loads(forewarn("campaign", "show", "kernel", "--racks", "--json").out)
-    assert sum(each["hosts"] for each in racks["racks"]) == hosts
+    assert sum(rack["hosts"] for rack in racks["racks"]) == hosts
     rows, page = tmp_path / "kernel.csv", tmp_path / "kernel.html"
     forewarn("campaign", "report", "kernel", "--csv", str(rows), "--html", str(page))
     lines = rows.read_text("utf-8").splitlines()
@@ -157,6 +157,27 @@ def test_report_of_a_running_campaign_in_all_forms(
     assert document["sums"]["attempts"] == hosts
     explained = forewarn("explain", "kernel")
     assert f"0 of {hosts} hosts are done" in explained.out
+
+
+def test_start_of_a_plan_that_has_changed_names_the_difference(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file = tmp_path / "kernel.toml"
+    file.write_text(TEXT)
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    host = plan["hosts"][0]["host"]
+    file.write_text(TEXT.replace("all = true", f'all = true, except = ["{host}"]'))
+    refused = forewarn("campaign", "start", str(file), "--plan", plan["digest"])
+    assert refused.status == 4
+    assert "the campaign file was changed; 1 host " in refused.err
+    assert f"({host}) is gone" in refused.err
+
+
+def test_an_expected_end_names_what_it_depends_on() -> None:
+    eta = {"at": "2031-01-02T03:04:05Z", "hosts": 7, "approvals": 2, "unknown": None}
+    assert campaigns.expected_end(eta) == (
+        "2031-01-02T03:04:05Z (7 hosts measured, if 2 stages are approved at once)"
+    )
 
 
 def test_show_of_an_emergency_says_so_and_has_the_hosts_that_are_left_by_stage(
@@ -172,6 +193,16 @@ def test_show_of_an_emergency_says_so_and_has_the_hosts_that_are_left_by_stage(
     last = plan["hosts"][-1]["host"]
     forewarn("campaign", "skip", "cve", last, "--reason", "is gone")
     shown = forewarn("campaign", "show", "cve").out.splitlines()
+    assert f"skipped: {last}: left out of campaign cve by operator: is gone" in shown
+    assert "expected end: unknown (no host is done)" in shown
+    document = json.loads(forewarn("campaign", "show", "cve", "--json").out)
+    assert [host["host"] for host in document["skipped_hosts"]] == [last]
+    assert document["eta"]["unknown"] == "no host is done"
+    listed = forewarn("campaign", "list").out.splitlines()
+    assert "EXPECTED END" in listed[0]
+    assert "unknown" in listed[1]
+    report = forewarn("campaign", "report", "cve").out.splitlines()
+    assert f"skipped: {last}: left out of campaign cve by operator: is gone" in report
     at = shown.index("budgets: in_flight 2")
     assert shown[at + 1] == "emergency: windows, blackouts and deferrals do not stop it"
     stages = [line.split()[:3] for line in shown if line[:1].isdigit()][-2:]
@@ -196,5 +227,5 @@ def test_long_reasons_are_folded_on_a_terminal(
     campaigns.show_campaign(document)
     shown = screen.getvalue()
     assert max(map(len, shown.splitlines())) <= 80
-    words = shown.split()
-    assert " ".join(["failed:", "h1:", *long.split()]) in " ".join(words)
+    arguments = shown.split()
+    assert " ".join(["failed:", "h1:", *long.split()]) in " ".join(arguments)

@@ -76,6 +76,7 @@ def test_request_without_an_answer_is_reported_as_possibly_effective(
         ended = forewarn("operations", "--url", url)
         assert ended.status == 3
         assert "cannot be reached" in ended.err
+        assert "Errno" not in ended.err
 
 
 def test_error_event_in_a_stream_is_reported(forewarn: Run) -> None:

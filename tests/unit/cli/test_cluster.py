@@ -71,7 +71,10 @@ def test_unknown_and_refused_are_answers(shown: Callable[[View], list[str]]) -> 
         "unknown: b has had no answer of the database since it started"
     )
     view = watcher.look(10, 10, row("c", 11, 1, role=Role.BEHIND), term=5)
-    assert shown(view)[-1].split()[:3] == ["c", "refuses", "unknown"]
+    *_, refusing, why = shown(view)
+    assert refusing.split()[:3] == ["c", "refuses", "unknown"]
+    assert why.startswith("the database has lost transactions that replica c has seen")
+    assert "`forewarn store restored`" in why
     assert shown(watcher.view(20))[0] == (
         "unknown: b has had no answer of the database for 20 s"
     )

@@ -22,10 +22,10 @@ Removers = list[subprocess.Popen[bytes]]
 
 @pytest.fixture
 def token(service: Served) -> str:
-    made = httpx2.post(
+    response = httpx2.post(
         f"{service.url}/v1/tokens", json={"tenant": "shop", "name": "ci"}
     )
-    return str(made.json()["token"])
+    return str(response.json()["token"])
 
 
 @pytest.fixture

@@ -162,11 +162,9 @@ def test_hosts_and_vms_of_libvirt_are_a_stable_fleet_file(
     ended = forewarn(*words_for(libvirts, tmp_path, "h2", "h1"))
     assert (ended.status, ended.err) == (0, "")
     fleet = read_fleet(ended.out, name="fleet.toml")
-    hosts = [(each.name, each.vcpu, each.memory) for each in fleet.hosts.values()]
+    hosts = [(host.name, host.vcpu, host.memory) for host in fleet.hosts.values()]
     assert hosts == [("h1", 8, 4096), ("h2", 8, 4096)]
-    vms = [
-        (each.name, each.host, each.vcpu, each.addresses) for each in fleet.vms.values()
-    ]
+    vms = [(vm.name, vm.host, vm.vcpu, vm.addresses) for vm in fleet.vms.values()]
     assert vms == [
         ("db_0", "h1", 2, ()),
         ("lease", "h2", 2, ("192.0.2.8", "192.0.2.9")),

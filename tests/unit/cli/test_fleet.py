@@ -119,7 +119,7 @@ def test_show_lists_hosts_and_counts(service: Served, forewarn: Run) -> None:
         "h1    down   -     2    2     2",
         "h2    up     -     3    -     3",
         "same  up     -     0    -     0",
-        "3 hosts, 3 scopes of which 1 listens, 5 VMs: 3 running, 2 down",
+        "3 hosts, 3 scopes (1 with Scheduled Events enabled), 5 VMs: 3 running, 2 down",
     ]
     lines = forewarn("fleet", "show", "--all").out.splitlines()
     assert any(

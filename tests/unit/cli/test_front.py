@@ -254,9 +254,9 @@ def test_start_failure_sets_the_exit_status(
 def test_token_with_roles_does_only_their_work(
     forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = forewarn("token", "create", "--role", "approve", "--role", "plan")
+    output = forewarn("token", "create", "--role", "approve", "--role", "plan")
     assert "plan, approve" in forewarn("token", "list").out
-    monkeypatch.setenv("FOREWARN_TOKEN", made.out)
+    monkeypatch.setenv("FOREWARN_TOKEN", output.out)
     assert forewarn("operations").status == 0
     refused = forewarn("maintain", "h1", "--impact", "freeze")
     assert refused.status == 4
@@ -268,10 +268,10 @@ def test_token_with_roles_does_only_their_work(
 def test_a_token_reaches_the_service(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = forewarn("token", "create", "--tenant", "shop", "--name", "ci")
-    assert made.out.startswith("fw_")
-    assert "tenant shop" in made.err
-    monkeypatch.setenv("FOREWARN_TOKEN", made.out)
+    output = forewarn("token", "create", "--tenant", "shop", "--name", "ci")
+    assert output.out.startswith("fw_")
+    assert "tenant shop" in output.err
+    monkeypatch.setenv("FOREWARN_TOKEN", output.out)
     assert forewarn("operations").status == 0
     refused = forewarn("maintain", "h1", "--impact", "freeze")
     assert refused.status == 4
@@ -280,7 +280,7 @@ def test_a_token_reaches_the_service(
     (listed,) = json.loads(forewarn("token", "list", "--json").out)
     assert listed["id"] in forewarn("token", "list", "--tenant", "shop").out
     assert forewarn("token", "revoke", listed["id"]).status == 0
-    monkeypatch.setenv("FOREWARN_TOKEN", made.out)
+    monkeypatch.setenv("FOREWARN_TOKEN", output.out)
     assert forewarn("operations").status == 4
     with pytest.raises(CommandError, match="characters"):
         Client(service.url, "a\nb")

@@ -47,12 +47,12 @@ def test_summary_lists_operations(service: Served, forewarn: Run) -> None:
     assert len(forewarn("history", "--summary", "--all").out.splitlines()) == 3
     (row,) = forewarn("history", "--summary", "--vm", "web_0").out.splitlines()[1:]
     name = row.split()[0]
-    told = forewarn("history", "--summary", "--operation", name).out
-    assert told.startswith(f"{name}, fail of host h1: Done, completed\n")
-    assert "smoke" in told
-    assert "started" in told
+    message = forewarn("history", "--summary", "--operation", name).out
+    assert message.startswith(f"{name}, fail of host h1: Done, completed\n")
+    assert "smoke" in message
+    assert "started" in message
     (account,) = json.loads(forewarn("history", "--summary", "--json").out)
-    assert {each["vm"] for each in account["vms"]} == {"web_0", "db_0"}
+    assert {vm["vm"] for vm in account["vms"]} == {"web_0", "db_0"}
 
 
 def test_summary_names_the_approver_of_the_event_of_each_vm(
@@ -62,7 +62,7 @@ def test_summary_names_the_approver_of_the_event_of_each_vm(
     (event,) = json.loads(forewarn("events", "--scope", "web", "--json").out)
     forewarn("approve", event["EventId"])
     (operation,) = json.loads(forewarn("history", "--summary", "--json").out)
-    approvers = {each["vm"]: each["approved_by"] for each in operation["vms"]}
+    approvers = {vm["vm"]: vm["approved_by"] for vm in operation["vms"]}
     assert approvers == {"web_0": "(operator)", "db_0": None}
     head, *rows = forewarn("history", "--summary", "--all").out.splitlines()
     shown = {
@@ -78,7 +78,7 @@ def test_vm_that_left_its_event_keeps_its_approver(
     forewarn("fail", "h1")
     forewarn("restore", "h1")
     (operation,) = json.loads(forewarn("history", "--summary", "--json").out)
-    approvers = {each["vm"]: each["approved_by"] for each in operation["vms"]}
+    approvers = {vm["vm"]: vm["approved_by"] for vm in operation["vms"]}
     assert approvers == {"web_0": "(failure)", "db_0": "(failure)"}
 
 

@@ -1,7 +1,8 @@
 """Requests with many targets: each result and each explanation fits on a screen."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,8 +15,11 @@ Run = Callable[..., Ended]
 
 HOSTS = [f"h{number}" for number in range(EXPLAINED_MAX + 5)]
 
-FLEET = '[[tenant]]\nname = "shop"\n' + "".join(
-    f"""
+
+def fleet_of(hosts: Sequence[str]) -> str:
+    """Return a fleet with a VM of a scope of its own on each host."""
+    return '[[tenant]]\nname = "shop"\n' + "".join(
+        f"""
 [[scope]]
 name = "s-{host}"
 tenant = "shop"
@@ -29,34 +33,66 @@ name = "vm-{host}"
 host = "{host}"
 scope = "s-{host}"
 """
-    for host in HOSTS
-)
+        for host in hosts
+    )
 
 
 @pytest.fixture
 def large(service: Served) -> Served:
     """Return a service with a VM on each of many hosts."""
-    service.gateway = service.app.state.gateway = LocalGateway(FLEET)
+    service.gateway = service.app.state.gateway = LocalGateway(fleet_of(HOSTS))
     return service
 
 
 def test_explanation_of_a_rollout_counts_the_operations_and_reasons_it_leaves_out(
     large: Served, forewarn: Run
 ) -> None:
-    forewarn("maintain", *HOSTS, "--impact", "freeze", "--at-once", "10")
+    forewarn("maintain", *HOSTS, "--impact", "freeze", "--at-once", "5")
     (rollout,) = json.loads(forewarn("rollout", "list", "--json").out)
     name = rollout["rollout"]
     document = json.loads(forewarn("explain", name, "--json").out)
-    assert len(document["operations"]) == EXPLAINED_MAX
-    assert document["more_operations"] == 5
-    planned = [each for each in document["operations"] if each["state"] == "Planned"]
-    turns = [each for each in document["blockers"] if each["kind"] == "turn"]
-    assert len(turns) == 3 < len(planned)
-    assert f"{len(planned) - 3} more of this kind (turn)" in document["blocked_by"]
+    assert {operation["state"] for operation in document["operations"]} == {"Announced"}
+    assert (len(document["operations"]), document["more_operations"]) == (5, 20)
+    (turn,) = (blocker for blocker in document["blockers"] if blocker["kind"] == "turn")
+    assert turn["text"] == (
+        "20 hosts wait for their turn, with 5 in flight and at most 5 at once"
+    )
     lines = forewarn("explain", name).out.splitlines()
     assert lines[-1] == (
-        f"and 5 more open operations: forewarn operations --rollout {name}"
+        f"and 20 more open operations: forewarn operations --rollout {name}"
     )
+    assert len(lines) < 30
+
+
+ROLLOUT_OF_120 = """\
+ROLLOUT, maintain: Open
+0 of 120 operations have ended (1 announced, 119 planned); the reasons are those of the \
+first 20 of 120 open operations:
+  * tenant shop has not enabled Scheduled Events for scope s-h0, so its event waits for \
+NotBefore
+  * 119 hosts wait for their turn, with 1 in flight and at most 1 at once
+  * NotBefore is in 15 m
+
+OPERATION, maintain (freeze) of host h0: Announced
+its events are published, and it waits for approval or NotBefore:
+  * tenant shop has not enabled Scheduled Events for scope s-h0, so its event waits for \
+NotBefore
+  * NotBefore is in 15 m
+
+and 119 more open operations: forewarn operations --rollout ROLLOUT
+"""
+
+
+def test_explanation_of_120_hosts_fits_on_a_screen_with_true_counts(
+    service: Served, forewarn: Run
+) -> None:
+    hosts = [f"h{number}" for number in range(120)]
+    service.gateway = service.app.state.gateway = LocalGateway(fleet_of(hosts))
+    forewarn("maintain", *hosts, "--impact", "freeze", "--at-once", "1")
+    (rollout,) = json.loads(forewarn("rollout", "list", "--json").out)
+    text = forewarn("explain", rollout["rollout"]).out
+    text = text.replace(rollout["rollout"], "ROLLOUT")
+    assert re.sub(r"^op-\w+", "OPERATION", text, flags=re.MULTILINE) == ROLLOUT_OF_120
 
 
 def test_explanation_of_one_operation_leaves_nothing_out(
@@ -65,9 +101,10 @@ def test_explanation_of_one_operation_leaves_nothing_out(
     forewarn("maintain", *HOSTS[:2], "--impact", "freeze", "--at-once", "1")
     document = json.loads(forewarn("explain", HOSTS[1], "--json").out)
     assert document["more_operations"] == 0
-    assert [each["kind"] for each in document["blockers"]] == ["turn"]
+    assert [blocker["kind"] for blocker in document["blockers"]] == ["turn"]
     planned = forewarn("explain", HOSTS[1]).out.splitlines()
-    assert "it is not announced:" in planned
+    assert planned[-1] == "it is not announced"
+    assert sum("turn" in line for line in planned) == 1
 
 
 def test_request_prints_its_first_operations_and_the_sums_of_all(

@@ -76,8 +76,8 @@ def test_at_once_option_sets_the_rollout_limit(service: Served, forewarn: Run) -
     ended = forewarn(*["maintain", "h1", "h2", "--impact", "freeze", "--at-once", "2"])
     assert ended.status == 0, ended.err
     rollout = ended.out.splitlines()[0].split()[-1]
-    told = forewarn("history", "--operation", rollout)
-    assert "2 hosts, at most 2 at once" in told.out
+    output = forewarn("history", "--operation", rollout)
+    assert "2 hosts, at most 2 at once" in output.out
     for wrong in ("banana", "0", "-1"):
         ended = forewarn(*f"maintain h1 h2 --impact freeze --at-once={wrong}".split())
         assert ended.status != 0, wrong
@@ -329,7 +329,7 @@ def test_names_are_also_read_from_a_file(
     file = tmp_path / "names.txt"
     file.write_text("web_1\n\n  db_1  \n", encoding="utf-8")
     request = made(forewarn, "redeploy", "web_0", "--file", str(file))
-    targets = [each["target"] for each in request["operations"]]
+    targets = [operation["target"] for operation in request["operations"]]
     assert targets == ["web_0", "web_1", "db_1"]
 
 

@@ -27,6 +27,22 @@ def test_relays_are_printed_as_a_table_or_json(forewarn: Run) -> None:
     ]
 
 
+@pytest.mark.usefixtures("service")
+def test_relays_are_selected_by_their_hosts(forewarn: Run) -> None:
+    for host in ("h2", "h1"):
+        assert forewarn("token", "create", "--relay", host).status == 0
+    for words, hosts in (
+        (["--host", "h2"], ["h2"]),
+        (["--scope", "web"], ["h1", "h2"]),
+        (["--scope", "web", "--host", "h1"], ["h1"]),
+    ):
+        document = json.loads(forewarn("relay", "list", *words, "--json").out)
+        assert [each["host"] for each in document] == hosts
+    ended = forewarn("relay", "list", "--rack", "r9")
+    assert ended.status == 4
+    assert "r9" in ended.err
+
+
 def test_a_row_has_the_connection_and_the_lag() -> None:
     relay = {
         "host": "h1",

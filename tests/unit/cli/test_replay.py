@@ -37,7 +37,7 @@ def test_exact_is_valid_only_with_replay(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_help_of_exact_names_the_excepted_bytes() -> None:
-    (exact,) = (each for each in SIMULATE.options if each.name == "--exact")
+    (exact,) = (option for option in SIMULATE.options if option.name == "--exact")
     assert "except for the Date header" in exact.help
 
 
@@ -133,10 +133,10 @@ def test_a_replay_that_takes_too_long_fails(
     words += ["--timeout", "200ms", "--junit", str(report)]
     assert main(["simulate", *words]) == 1
     [error] = ET.parse(report).getroot().iter("error")
-    said = str(error.get("message"))
-    assert said.startswith("it did not end within 0.2 s (--timeout); it waited for")
-    assert "the rest of the recording: " in said
-    assert said in capsys.readouterr().out
+    message = str(error.get("message"))
+    assert message.startswith("it did not end within 0.2 s (--timeout); it waited for")
+    assert "the rest of the recording: " in message
+    assert message in capsys.readouterr().out
 
 
 def test_unreadable_recording_is_an_error_in_the_report(
@@ -144,8 +144,8 @@ def test_unreadable_recording_is_an_error_in_the_report(
 ) -> None:
     report = tmp_path / "report.xml"
     report.write_text("<testsuites tests='1' failures='0'/>", encoding="utf-8")
-    words = ["--replay", str(tmp_path / "no.jsonl"), "--junit", str(report)]
-    assert main(["simulate", *words]) == 2
+    arguments = ["--replay", str(tmp_path / "no.jsonl"), "--junit", str(report)]
+    assert main(["simulate", *arguments]) == 2
     assert "no.jsonl cannot be read" in capsys.readouterr().err
     [suite] = ET.parse(report).getroot()
     assert suite.get("name") == "no"
@@ -157,8 +157,8 @@ def test_report_may_be_written_to_a_device(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = recordings.write(tmp_path / "life.jsonl", played(seconds=0.1))
-    words = ["--replay", str(file), "--wait", "0s", "--expect", "none"]
-    assert main(["simulate", *words, "--junit", "/dev/stdout"]) == 0
+    arguments = ["--replay", str(file), "--wait", "0s", "--expect", "none"]
+    assert main(["simulate", *arguments, "--junit", "/dev/stdout"]) == 0
     assert capfd.readouterr().out.count("<testsuites") == 1
 
 
@@ -166,8 +166,8 @@ def test_second_replay_starts_after_the_requested_delay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = recordings.write(tmp_path / "life.jsonl", played((0.1, STILL), seconds=0.2))
-    words = ["--replay", str(file), "--wait", "0s", "--expect", "none", "--json"]
-    assert main(["simulate", *words, "--start-after", "500ms"]) == 0
+    arguments = ["--replay", str(file), "--wait", "0s", "--expect", "none", "--json"]
+    assert main(["simulate", *arguments, "--start-after", "500ms"]) == 0
     output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     first, second = (
         datetime.fromisoformat(each["time"])

@@ -64,8 +64,8 @@ class Replica:
 def serving(number: int) -> Generator[list[Replica]]:
     replicas = [Replica() for _ in range(number)]
     threads = [
-        threading.Thread(target=each.server.serve_forever, args=(0.01,))
-        for each in replicas
+        threading.Thread(target=replica.server.serve_forever, args=(0.01,))
+        for replica in replicas
     ]
     for thread in threads:
         thread.start()
@@ -79,7 +79,7 @@ def serving(number: int) -> Generator[list[Replica]]:
 
 
 def urls(replicas: list[Replica], between: str = " ") -> str:
-    return between.join(each.url for each in replicas)
+    return between.join(replica.url for replica in replicas)
 
 
 def test_request_goes_to_the_leader_that_a_follower_names() -> None:
@@ -127,8 +127,8 @@ def test_token_is_not_sent_to_a_url_that_the_user_has_not_given() -> None:
 
 def test_without_a_leader_each_replica_is_asked_once() -> None:
     with serving(3) as replicas:
-        for each in replicas:
-            each.leader = ""
+        for replica in replicas:
+            replica.leader = ""
         with (
             closing(Client(urls(replicas))) as client,
             pytest.raises(CommandError, match="this replica follows"),

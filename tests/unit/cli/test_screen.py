@@ -109,7 +109,7 @@ def test_terminal_escapes_in_names_are_removed() -> None:
 
 def test_news_is_printed_while_no_live_display_is_shown() -> None:
     console = Console(file=io.StringIO(), width=110, color_system=None)
-    Screen(console).hear(NEWS)
+    Screen(console).show(NEWS)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().split() == NEWS.line().split()
 
@@ -119,8 +119,8 @@ def test_line_has_the_time_the_kind_and_the_details() -> None:
 
 
 def test_lines_are_printed_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
-    Lines(is_json=False).hear(NEWS)
-    Lines(is_json=True).hear(NEWS)
+    Lines(is_json=False).show(NEWS)
+    Lines(is_json=True).show(NEWS)
     plain, members = capsys.readouterr().out.splitlines()
     assert plain == NEWS.line()
     assert json.loads(members) == {

@@ -1,5 +1,6 @@
 """Selectors and files of names: targets of requests, and filters of lists."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_selectors_name_the_targets_of_a_request(
     ended = forewarn(*words, "--json")
     assert ended.status == 0, ended.err
     operations = json.loads(ended.out)["operations"]
-    assert sorted(each["target"] for each in operations) == targets
+    assert sorted(operation["target"] for operation in operations) == targets
 
 
 @pytest.mark.parametrize(
@@ -136,13 +137,13 @@ def test_lists_accept_all_selectors(
         (one,) = json.loads(forewarn("operations", "--json", *selected).out)
         assert one["host"] == host, selected
         events = json.loads(forewarn("events", "--json", *selected).out)
-        assert {each["operation"] for each in events} == {one["operation"]}
+        assert {event["operation"] for event in events} == {one["operation"]}
         fleet = json.loads(forewarn("fleet", "show", "--json", *selected).out)
         assert [each["name"] for each in fleet["hosts"]] == [host]
         assert fleet["vms"]
-        assert {each["host"] for each in fleet["vms"]} == {host}
+        assert {vm["host"] for vm in fleet["vms"]} == {host}
         entries = json.loads(forewarn("history", "--json", *selected).out)
-        assert any(f"host:{host}" in each["subjects"] for each in entries)
+        assert any(f"host:{host}" in entry["subjects"] for entry in entries)
         accounts = json.loads(forewarn("history", "--summary", "--json", *selected).out)
         assert [each["host"] for each in accounts] == [host]
     assert forewarn("operations", "--tag", "role").status == 2
@@ -225,16 +226,28 @@ def test_names_in_a_file_can_be_of_any_kind(
 def test_rollouts_are_filtered_by_the_names_in_a_file(
     service: Served, forewarn: Run, tmp_path: Path
 ) -> None:
-    made = json.loads(
+    document = json.loads(
         forewarn("maintain", "h1", "h2", "--impact", "freeze", "--json").out
     )
     file = tmp_path / "names.txt"
-    for name, found in (("h2", 1), (made["rollout"], 1), ("db_0", 1), ("same", 0)):
+    for name, found in (("h2", 1), (document["rollout"], 1), ("db_0", 1), ("same", 0)):
         file.write_text(name)
         ended = forewarn("rollout", "list", "--file", str(file), "--json")
         rollouts = json.loads(ended.out)
         assert len(rollouts) == found, name
         assert all(set(each) >= {"rollout", "states"} for each in rollouts)
+
+
+def test_rollouts_are_filtered_by_names_on_standard_input(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forewarn("maintain", "h1", "h2", "--impact", "freeze")
+    for name, found in (("h2", 1), ("same", 0)):
+        text = io.TextIOWrapper(io.BytesIO(name.encode()))
+        monkeypatch.setattr("sys.stdin", text)
+        ended = forewarn("rollout", "list", "--file", "-", "--json")
+        assert ended.status == 0, ended.err
+        assert len(json.loads(ended.out)) == found, name
 
 
 @pytest.mark.parametrize(
@@ -260,7 +273,7 @@ def test_waits_and_availability_accept_all_selectors(
     document = json.loads(forewarn("waits", "--json", *selected).out)
     assert {each["tenant"] for each in document["waits"]} == tenants
     document = json.loads(forewarn("availability", "--json", *selected).out)
-    assert {each["vm"] for each in document["vms"]} == vms
+    assert {vm["vm"] for vm in document["vms"]} == vms
 
 
 @pytest.mark.parametrize("command", ["waits", "availability"])
@@ -271,3 +284,69 @@ def test_unknown_selectors_of_waits_and_availability_are_refused(
         ended = forewarn(command, f"--{kind}", "nope")
         assert (ended.status, ended.out) == (4, "")
         assert f"there is no {kind.replace('vm', 'VM')} 'nope'" in ended.err
+
+
+CAMPAIGN = """\
+[campaign]
+name = "bios"
+reason = "CVE-2026-1234"
+impact = "freeze"
+select = { all = true, except = ["same"] }
+"""
+
+
+@pytest.fixture
+def campaign(zoned: Served, forewarn: Run, tmp_path: Path) -> Served:
+    """A campaign of the hosts with VMs, none of which has started."""
+    file = tmp_path / "bios.toml"
+    file.write_text(CAMPAIGN)
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    started = forewarn("campaign", "start", str(file), "--plan", plan["digest"])
+    assert started.status == 0, started.err
+    return zoned
+
+
+def hosts_of(run: Run) -> list[str]:
+    rows = json.loads(run("campaign", "show", "bios", "--all", "--json").out)
+    return sorted(
+        operation["target"]
+        for operation in rows["operations"]
+        if operation["state"] in {"Planned", "Announced"}
+    )
+
+
+def test_hosts_of_a_campaign_are_selected(
+    campaign: Served, forewarn: Run, tmp_path: Path
+) -> None:
+    assert hosts_of(forewarn) == ["h1", "h2"]
+    why = ("--reason", "a look")
+    ended = forewarn("campaign", "skip", "bios", "--tag", "role=web", *why)
+    assert (ended.status, ended.err) == (0, "")
+    assert hosts_of(forewarn) == ["h2"]
+    # A host that has no more work in the campaign is left out, and not refused.
+    ended = forewarn("campaign", "skip", "bios", "--tag", "role=web", *why)
+    assert ended.status == 4
+    assert "nothing to campaign skip matches --tag role=web" in ended.err
+    ended = forewarn("campaign", "add", "bios", "--scope", "web", *why)
+    assert ended.err == ""
+    assert hosts_of(forewarn) == ["h1", "h2"]
+    file = tmp_path / "hosts"
+    file.write_text("h2\nh1\n")
+    ended = forewarn("campaign", "skip", "bios", "--file", str(file), *why)
+    assert (ended.status, ended.err) == (0, "")
+    assert hosts_of(forewarn) == []
+
+
+def test_hosts_of_a_campaign_are_named_or_selected(
+    campaign: Served, forewarn: Run
+) -> None:
+    ended = forewarn("campaign", "skip", "bios", "--reason", "a look")
+    assert ended.status == 2
+    assert "campaign skip needs a name or a selector" in ended.err
+    ended = forewarn("campaign", "skip", "bios", "h1", "--rack", "r2")
+    assert ended.status == 2
+    assert "takes names or selectors, not both: h1 and --rack r2" in ended.err
+    ended = forewarn("campaign", "retry", "bios", "--rack", "r2")
+    assert ended.status == 4
+    assert "nothing to campaign retry matches --rack r2" in ended.err
+    assert hosts_of(forewarn) == ["h1", "h2"]

@@ -105,14 +105,14 @@ def test_error_of_a_new_vm_is_reported_without_a_file_name(sim: Run) -> None:
     assert "the fleet:" not in wrong.err
     before = json.loads(sim("vm", "add", "y", "--json").out)["url"]
     assert sim("vm", "remove", "y").status == 0
-    # Who was refused has taken no address.
+    # A refused request takes no address.
     assert sim("vm", "add", "z", "--scope", "nix").status == 2
     assert json.loads(sim("vm", "add", "y", "--json").out)["url"] == before
 
 
 def test_faults_are_set_listed_and_cleared(sim: Run) -> None:
-    told = sim("fault", "web_0", "500", "x2,", "timeout,", "empty").out
-    assert "500 x2, timeout x1, empty x1" in told
+    message = sim("fault", "web_0", "500", "x2,", "timeout,", "empty").out
+    assert "500 x2, timeout x1, empty x1" in message
     assert "all" in sim("fault", "--all", "delay", "3s").out
     assert len(json.loads(sim("fault", "--json").out)) == 2
     assert sim("fault", "web_0", "--clear").status == 0

@@ -33,9 +33,9 @@ length = "12h"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    made = tmp_path / "kernel.toml"
-    made.write_text(TEXT)
-    return made
+    path = tmp_path / "kernel.toml"
+    path.write_text(TEXT)
+    return path
 
 
 def test_simulation_shows_stages_nights_and_budgets(
@@ -56,10 +56,10 @@ def test_simulation_shows_stages_nights_and_budgets(
     assert lines[2].startswith("ended at ")
     assert f": {hosts} done, 0 failed, 0 left" in lines[2]
     assert lines[-1] == "seed 1; nothing was announced or changed"
-    for each in document["stages"]:
+    for stage in document["stages"]:
         # People get whole seconds.
-        assert f"{each['ends'][:19]}Z" in ended.out
-    (opening,) = [each for each in document["periods"] if each["done"]]
+        assert f"{stage['ends'][:19]}Z" in ended.out
+    (opening,) = [period for period in document["periods"] if period["done"]]
     assert opening["opens"].endswith("T06:00:00Z")
     assert forewarn("campaign", "list").out == "no open campaigns\n"
 
@@ -87,13 +87,13 @@ def test_page_has_the_hosts_and_the_sentences_of_the_terminal(
     document = json.loads(forewarn("campaign", "simulate", str(file), "--json").out)
     text = page.read_text(encoding="utf-8")
     assert "<title>simulation: kernel</title>" in text
-    found = re.search(
+    match = re.search(
         r'<script type="application/json" id="sheet-data">(.*?)</script>', text
     )
-    assert found is not None
-    shown = json.loads(found[1])
-    names = [each["host"] for each in document["hosts"]]
-    assert [each["host"] for each in shown["simulation"]["hosts"]] == names
+    assert match is not None
+    shown = json.loads(match[1])
+    names = [host["host"] for host in document["hosts"]]
+    assert [host["host"] for host in shown["simulation"]["hosts"]] == names
     assert set(shown["facts"]) <= set(ended.out.splitlines())
 
 
@@ -127,7 +127,7 @@ class WatchedScreen(Screen):
         self.is_shown = threading.Event()
 
     def write(self, text: str, /) -> int:
-        """Write, and note whether the text is there."""
+        """Write, and set `is_shown` once the screen contains the expected text."""
         written = super().write(text)
         if self._text in self.getvalue():
             self.is_shown.set()
@@ -150,8 +150,8 @@ def test_long_work_is_shown_on_a_terminal_until_it_has_ended(
     *,
     is_terminal: bool,
 ) -> None:
-    said = DOING[verb].format(file=file)
-    screen = WatchedScreen(said)
+    message = DOING[verb].format(file=file)
+    screen = WatchedScreen(message)
     name = f"{verb}_campaign"
     work = getattr(service.gateway, name)
 
@@ -168,7 +168,7 @@ def test_long_work_is_shown_on_a_terminal_until_it_has_ended(
     shown = screen.getvalue()
     # The line is removed at the end; without a terminal, nothing is printed.
     if is_terminal:
-        assert said in shown
+        assert message in shown
         assert shown.endswith("\r\x1b[K")
     else:
         assert shown == ""
@@ -202,7 +202,7 @@ def test_terminal_gets_a_bar_and_json_gets_none(
     monkeypatch.setattr(stopping, "PATIENCE_SECONDS", 0.001)
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("FOREWARN_IDEMPOTENCY_KEY", key)
-    words = ["campaign", verb, str(file), *(["--json"] if is_json else [])]
-    assert cli.main(words) == 0
+    arguments = ["campaign", verb, str(file), *(["--json"] if is_json else [])]
+    assert cli.main(arguments) == 0
     assert keys == [key]
     assert (message in screen.getvalue()) is not is_json

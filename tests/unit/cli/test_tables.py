@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn import texts
-from forewarn.cli import output, tables
+from forewarn.cli import drawing, tables
 from forewarn.cli.listings import OPERATIONS
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.cli.conftest import Ended, Screen, Served, Terminal
@@ -209,7 +209,7 @@ def test_long_table_keeps_essential_columns_below_the_row() -> None:
 def test_note_about_incomplete_columns_fits_on_the_terminal() -> None:
     columns = ["OPERATION", *(f"COLUMN-{number}" for number in range(12))]
     rows = [["op-0", *["long words " * 9] * 12]] * 51
-    shown = output.drawn(columns, rows, width=60).plain
+    shown = drawing.drawn(columns, rows, width=60).plain
     assert "COLUMN-11)" in shown
     assert all(len(line) <= 60 for line in shown.splitlines())
 
@@ -217,7 +217,7 @@ def test_note_about_incomplete_columns_fits_on_the_terminal() -> None:
 def test_long_list_of_operations_names_each_target_on_a_narrow_terminal() -> None:
     row = ("op-w1380000000000001", "Announced", f"reboot of host {'h' * 50}", "2")
     rows = [(*row, "0/2", "2030-01-01T00:15:00Z", "a reason " * 20)] * 51
-    shown = output.drawn(
+    shown = drawing.drawn(
         OPERATIONS.columns, rows, width=80, essential=OPERATIONS.essential
     )
     assert shown.plain.count("h" * 50) == 51

@@ -82,9 +82,9 @@ def test_request_accepts_any_offset_and_local_time(
     ended = forewarn("maintain", "h1", "--impact", "freeze", "--not-before", text)
     assert (ended.status, ended.err) == (0, "")
     assert "2030-01-01T02:00:00Z" in ended.out
-    told = forewarn("history", "--since", "2029-12-31 00:00", "--until", "2030-01-02")
-    assert (told.status, told.err) == (0, "")
-    assert "maintain" in told.out
+    output = forewarn("history", "--since", "2029-12-31 00:00", "--until", "2030-01-02")
+    assert (output.status, output.err) == (0, "")
+    assert "maintain" in output.out
 
 
 def test_termination_of_spot_vm_reports_that_no_vm_gets_notice(

@@ -92,7 +92,7 @@ def test_path_that_is_not_a_store_file_is_an_error(
     ended = forewarn("store", "backup", "copy.db")
     assert ended.status == 2
     assert "is not a file or a database (environment FOREWARN_STORE_URL)" in ended.err
-    (tmp_path / "text").write_text("this is no database at all, and long enough" * 9)
+    (tmp_path / "text").write_text("this is not a database, and long enough" * 9)
     ended = forewarn("store", "check", "text")
     assert ended.status == 1
     assert "Traceback" not in ended.err

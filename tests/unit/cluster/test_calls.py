@@ -61,3 +61,43 @@ def test_row_is_removed_after_twice_the_read_lease_without_a_beat() -> None:
     assert calls.silent(beats, rows, TIMES, key="a", now=60.0) == (rows[1],)
     beats = calls.watched(beats, rows[2:], now=61.0)
     assert set(beats.first_seen) == {"c"}
+
+
+def test_only_a_replica_whose_beat_changes_is_heard() -> None:
+    """The rows of others can be from before the database was restored."""
+    rows = (replica("a", 8, 1), replica("b", 9, 1))
+    beats = calls.watched(Beats(), rows, now=50.0)
+    assert calls.seen_by_others(beats, rows) == 0
+    later = (replica("a", 8, 2), replica("b", 9, 1))
+    beats = calls.watched(beats, later, now=51.0)
+    assert calls.seen_by_others(beats, later) == 8
+    beats = calls.watched(beats, later, now=52.0)
+    assert calls.seen_by_others(beats, later) == 8
+    beats = calls.watched(beats, later[1:], now=53.0)
+    assert beats.living == frozenset()
+
+
+def test_answer_waits_for_the_replicas_that_give_signs_of_life() -> None:
+    rows = (replica("a", 7), replica("b", 8), replica("c", 7))
+
+    def is_read(*quiet: str, asked: float = 100.05) -> bool:
+        positions = Positions(asked=asked, rows=rows, quiet=frozenset(quiet))
+        return calls.is_read(COMMIT, positions, key="a")
+
+    assert not is_read()
+    assert not is_read("b")
+    assert is_read("c")
+    # These rows can be from before the commit.
+    assert not is_read("b", "c", asked=100.0)
+
+
+def test_replica_gives_no_sign_of_life_while_its_row_stays_as_it_was() -> None:
+    rows = (replica("b", 8, 1), replica("c", 8, 1))
+    beats = calls.watched(Beats(), rows, now=50.0)
+    assert calls.quiet(beats, rows, now=50.0) == {"b", "c"}
+    rows = (replica("b", 8, 2), replica("c", 8, 1))
+    beats = calls.watched(beats, rows, now=51.0)
+    assert calls.quiet(beats, rows, now=51.0) == {"c"}
+    beats = calls.watched(beats, rows, now=53.0)
+    assert calls.quiet(beats, rows, now=52.9) == {"c"}
+    assert calls.quiet(beats, rows, now=53.0) == {"b", "c"}

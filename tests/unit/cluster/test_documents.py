@@ -2,52 +2,83 @@
 
 from dataclasses import replace
 
+import pytest
+
 from forewarn.cluster import documents
 from forewarn.cluster.documents import Reading
 from forewarn.cluster.lease import Seat
 from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, FEED_KEPT, READ_LEASE, Times
+from forewarn.instants import SECOND, Micros
+from forewarn.service.cluster_options import LEASE_MAX, LEASE_MIN
 
 
 def replica(position: int, key: str = "b") -> ReplicaRow:
     return ReplicaRow(key=key, name=key, url="", position=position)
 
 
+def may_answer(reading: Reading, now: float) -> bool:
+    """Return whether a follower may answer."""
+    return now < documents.answers_until(reading, Seat(), 0)
+
+
 def test_read_lease_counts_from_before_the_write_of_the_row() -> None:
     reading = documents.wrote(Reading(), asked=100.0)
-    assert not documents.may_answer(reading, 100.0)
+    assert not may_answer(reading, 100.0)
     reading = documents.published(reading, 7)
     assert reading.position == 7
-    assert documents.may_answer(reading, 104.9)
-    assert not documents.may_answer(reading, 105.0)
+    assert may_answer(reading, 104.9)
+    assert not may_answer(reading, 105.0)
 
 
 def test_without_a_row_there_is_no_read_lease() -> None:
     reading = documents.published(Reading(), 7)
     assert reading.position == 7
-    assert not documents.may_answer(reading, 0.0)
+    assert not may_answer(reading, 0.0)
 
 
 def test_older_snapshot_extends_nothing() -> None:
     reading = documents.published(documents.wrote(Reading(), asked=100.0), 7)
     again = documents.wrote(reading, asked=104.0)
     assert documents.published(again, 6) is again
-    assert not documents.may_answer(again, 105.0)
-    assert documents.may_answer(documents.published(again, 7), 105.0)
+    assert not may_answer(again, 105.0)
+    assert may_answer(documents.published(again, 7), 105.0)
+
+
+LEADS = Seat(role=Role.LEADS, term=3, renewed=10.0, until=12.7)
 
 
 def test_leader_answers_for_a_read_lease_after_its_renewal() -> None:
-    seat = Seat(role=Role.LEADS, term=1, renewed=10.0, until=12.7)
-    assert documents.leader_may_answer(seat, 14.9)
-    assert not documents.leader_may_answer(seat, 15.0)
-    assert documents.leader_may_answer(replace(seat, role=Role.UNSURE), 14.9)
-    assert not documents.leader_may_answer(replace(seat, role=Role.FOLLOWS), 11.0)
+    for seat in (LEADS, replace(LEADS, role=Role.UNSURE)):
+        assert documents.answers_until(Reading(), seat, 3) == 15.0
+    assert documents.answers_until(Reading(until=16.0), LEADS, 3) == 16.0
+    ended = replace(LEADS, role=Role.FOLLOWS)
+    assert documents.answers_until(Reading(until=11.0), ended, 3) == 11.0
+
+
+@pytest.mark.parametrize("published", [0, 2])
+def test_leader_that_has_not_published_answers_as_a_follower(published: int) -> None:
+    assert documents.answers_until(Reading(until=11.0), LEADS, published) == 11.0
+
+
+def test_replica_that_has_seen_more_than_the_database_does_not_answer() -> None:
+    behind = replace(LEADS, role=Role.BEHIND)
+    assert documents.answers_until(Reading(until=11.0), behind, 3) == 0.0
+
+
+@pytest.mark.parametrize("lease", [LEASE_MIN, SECOND, 15 * SECOND, LEASE_MAX])
+def test_healthy_leader_always_answers(lease: Micros) -> None:
+    """Its next renewal comes before its documents end, with any lease that can be set."""
+    times = Times(lease=lease / SECOND)
+    assert times.renew_every * 3 <= times.lease
+    assert times.renew_every * 4 < READ_LEASE
 
 
 def test_feed_is_kept_for_the_slowest_replica_up_to_a_bound() -> None:
-    assert documents.prune_to([], 50) == 50
-    assert documents.prune_to([replica(40), replica(30)], 50) == 30
-    assert documents.prune_to([replica(30)], FEED_KEPT + 40) == 40
+    assert documents.prune_to([], 50, key="a") == 50
+    leader = replica(10, "a")
+    assert documents.prune_to([leader, replica(40), replica(30)], 50, key="a") == 30
+    assert documents.prune_to([replica(30)], FEED_KEPT + 40, key="a") == 40
 
 
 def test_margins_cover_the_error_of_two_clocks() -> None:

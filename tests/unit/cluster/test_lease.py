@@ -1,5 +1,7 @@
 """The table of roles, and the decisions about the lease."""
 
+from dataclasses import replace
+
 import pytest
 
 from forewarn.cluster import lease
@@ -20,8 +22,8 @@ def row(
 
 
 def leader(asked: float = 10.0, now: float = 10.1) -> Seat:
-    seen = lease.saw(Seat(), row(holder=""), now=9.0)
-    return lease.took(seen, row(term=5, beat=8), TIMES, asked=asked, now=now)
+    judged = lease.saw(Seat(), row(holder=""), now=9.0)
+    return lease.took(judged, row(term=5, beat=8), TIMES, asked=asked, now=now)
 
 
 @pytest.mark.parametrize("role", Role)
@@ -112,6 +114,38 @@ def test_replica_that_knows_more_than_the_database_never_leads(older: LeaseRow) 
         assert not lease.may_take(seat, TIMES, 1e9)
         assert not lease.may_call(seat, 0.0)
         assert lease.saw(seat, row(term=9, number=99), now=3.0).role is Role.BEHIND
+
+
+def test_takeover_of_a_database_that_went_back_leads_nobody() -> None:
+    """It was another one when the candidate looked at the lease."""
+    judged = lease.saw(Seat(), row(holder=""), now=9.0)
+    older = row(term=5, beat=8, number=19)
+    seat = lease.took(judged, older, TIMES, asked=10.0, now=10.1)
+    assert (seat.role, seat.term, seat.known) == (Role.BEHIND, 0, 20)
+
+
+def test_replica_knows_its_own_last_transaction_after_its_term() -> None:
+    seat = lease.lost(leader(), None, now=11.0, known=25)
+    assert (seat.role, seat.known) == (Role.FOLLOWS, 25)
+    following = lease.saw(seat, row(term=6, number=25), now=12.0)
+    assert following.role is Role.FOLLOWS
+    assert lease.saw(seat, row(term=6, number=24), now=12.0).role is Role.BEHIND
+
+
+def test_the_longer_lease_of_leader_and_candidate_counts() -> None:
+    for seconds, free in ((0.0, 13.0), (2.0, 13.0), (5.0, 15.0)):
+        judged = replace(ROW, seconds=seconds)
+        assert lease.free_at(judged, TIMES, 10.0) == free
+        seat = lease.saw(Seat(), judged, now=10.0)
+        assert not lease.may_take(seat, TIMES, free - 0.1)
+        assert lease.may_take(seat, TIMES, free)
+
+
+def test_calls_begin_only_in_their_own_term() -> None:
+    seat = leader()
+    assert lease.may_call_in(seat, 5, 10.2)
+    assert not lease.may_call_in(seat, 4, 10.2)
+    assert not lease.may_call_in(seat, 5, 99.0)
 
 
 def test_replica_that_ends_leads_no_more() -> None:

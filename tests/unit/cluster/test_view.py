@@ -51,7 +51,7 @@ class Watcher:
 
 
 def of(view: View, name: str) -> views.ReplicaView:
-    (found,) = (each for each in view.replicas if each.row.name == name)
+    (found,) = (replica for replica in view.replicas if replica.row.name == name)
     return found
 
 
@@ -124,7 +124,7 @@ def test_everything_is_unknown_while_the_database_is_away() -> None:
     view = watcher.view(views.SILENT_SECONDS)
     assert view.has_leader is None
     assert (view.age, view.led_for) == (views.SILENT_SECONDS, None)
-    assert [each.role for each in view.replicas] == [None, None]
+    assert [replica.role for replica in view.replicas] == [None, None]
     assert view.condition is view.standby is None
     assert not view.lacks_standby
 
@@ -164,7 +164,7 @@ def test_takeovers_count_for_a_while() -> None:
     assert watcher.look(10, 10).takeovers == 0
     assert watcher.look(10, 10, term=5).takeovers == 2
     assert not watcher.view().is_flapping
-    # A number that went back is no takeover.
+    # A number that went back is not a takeover.
     assert watcher.look(10, 10, term=4).takeovers == 2
     assert watcher.look(10, 10, term=6).is_flapping
     assert watcher.view(4.0).is_flapping

@@ -26,6 +26,9 @@ def served() -> Iterator[TestClient]:
         yield client
 
 
+PRELOADED = re.compile(r'<link rel="modulepreload".*>\n')
+
+
 def links_of(page: str) -> list[str]:
     return re.findall(r'(?:src|href)="([^"]+)"', page)
 
@@ -41,8 +44,11 @@ def test_each_page_is_the_shell_and_needs_no_token(
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["cache-control"] == "no-cache"
-    assert answer.content == served.get("/console/").content
-    assert "{assets}" not in answer.text
+    assert "{" not in answer.text
+    # Only the modules that are fetched at once depend on the address.
+    assert PRELOADED.sub("", answer.text) == PRELOADED.sub(
+        "", served.get("/console/").text
+    )
 
 
 def test_path_without_slash_leads_to_the_console(served: TestClient) -> None:

@@ -21,9 +21,9 @@ def test_policy_names_the_digests_of_the_script_and_the_style() -> None:
     policy = re.search(r'Security-Policy" content="([^"]+)"', text)
     assert policy is not None
     for element, directive in (("script", "script-src"), ("style", "style-src")):
-        found = re.search(f"<{element}>(.*?)</{element}>", text, re.DOTALL)
-        assert found is not None
-        digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
+        match = re.search(f"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        assert match is not None
+        digest = base64.b64encode(hashlib.sha256(match[1].encode()).digest()).decode()
         assert f"{directive} &#x27;sha256-{digest}&#x27;" in policy[1]
     assert "default-src &#x27;none&#x27;" in policy[1]
 
@@ -38,6 +38,6 @@ def test_file_loads_nothing_and_has_no_import() -> None:
 def test_data_cannot_end_its_element() -> None:
     text = page({"reason": HOSTILE}, title=HOSTILE)
     assert HOSTILE not in text
-    found = re.search(r'id="sheet-data">(.*?)</script>', text)
-    assert found is not None
-    assert json.loads(found[1]) == {"reason": HOSTILE}
+    match = re.search(r'id="sheet-data">(.*?)</script>', text)
+    assert match is not None
+    assert json.loads(match[1]) == {"reason": HOSTILE}

@@ -23,11 +23,11 @@ STARTING_ROWS_MAX = 16
 WAITING_ROWS_MAX = 6
 """Of an approval that starts nothing: its event and its entry, at present."""
 
-STARTING_CALLS_MAX = 1_449
+STARTING_CALLS_MAX = 1_140
 """Calls of Python functions for one approval that starts an impact: decision, rows,
 commit, publication and the call of a simulated driver."""
 
-WAITING_CALLS_MAX = 260
+WAITING_CALLS_MAX = 242
 """The same for one approval that starts nothing. Four of both ask whether another program
 has written to the file."""
 
@@ -211,7 +211,9 @@ def test_hosts_that_start_together_are_not_read_again(tmp_path: Path) -> None:
     store._writer._sqlite.set_trace_callback(asked.append)
     world.plane.approve(lasts, now=world.now)
     store._writer._sqlite.set_trace_callback(None)
-    assert {each.state for each in world.operations()} == {OperationState.IMPACTING}
+    assert {operation.state for operation in world.operations()} == {
+        OperationState.IMPACTING
+    }
     of_hosts = [sql for sql in asked if sql.startswith("SELECT") and "FROM vms" in sql]
     assert of_hosts == []
     assert sum(sql.startswith("UPDATE vms") for sql in asked) == 2 * hosts

@@ -192,9 +192,9 @@ def test_two_last_approvals_start_the_operation_once_in_any_interleaving(
             )
         )
     )
-    said = [entry.what for entry in trail]
-    assert said.count("event approved") == 2
-    assert said.count("operation impacting") == 1
+    messages = [entry.what for entry in trail]
+    assert messages.count("event approved") == 2
+    assert messages.count("operation impacting") == 1
 
 
 @pytest.mark.clause("3.5")

@@ -58,9 +58,11 @@ def test_driver_is_told_the_hosts_as_they_are_when_the_call_is_made() -> None:
     world.order(lambda work: cordons.cordon(work, "h4"))
     world.order(lambda work: failures.fail_host(work, "h5"))
     world.advance("1h")
-    assert {each.state for each in world.operations() if each.host in {"h0", "h1"}} == {
-        OperationState.DONE
-    }
+    assert {
+        operation.state
+        for operation in world.operations()
+        if operation.host in {"h0", "h1"}
+    } == {OperationState.DONE}
     told = avoided_by_host(driver)
     assert told["h0"] == (("h4", "h5"), ("h1", "h2", "h3"))
     assert told["h1"] == (("h4", "h5"), ("h2", "h3"))

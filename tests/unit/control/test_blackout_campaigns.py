@@ -51,48 +51,50 @@ def of(hosts: int) -> World:
     return world_of([{f"s{number}": 0} for number in range(hosts)])
 
 
-def put(it: World, begins: float, ends: float, *, name: str = "freeze") -> str:
+def put(world: World, begins: float, ends: float, *, name: str = "freeze") -> str:
     """Set a blackout of the fleet between two times in hours from now."""
     found = [
-        format_instant((it.now + round(at * 60) * MINUTE) // 1_000_000 * 1_000_000)
+        format_instant((world.now + round(at * 60) * MINUTE) // 1_000_000 * 1_000_000)
         for at in (begins, ends)
     ]
     line = " ".join(each.removesuffix("Z") for each in found)
-    it.order(
+    world.order(
         lambda work: blackouts.set_blackout(work, name, line),
         actor="alice",
         reason="quiet",
     )
-    it.settle()
+    world.settle()
     return found[1]
 
 
 def test_campaign_announces_and_works_around_the_blackout() -> None:
-    it = of(12)
-    begins = it.now + 2 * 60 * MINUTE
-    ends = parse_instant(put(it, 2, 10))
-    start(it, EXPECT + ONE_STAGE)
+    world = of(12)
+    begins = world.now + 2 * 60 * MINUTE
+    ends = parse_instant(put(world, 2, 10))
+    start(world, EXPECT + ONE_STAGE)
     for _ in range(24 * 60):
-        if campaign(it).state is CampaignState.DONE:
+        if campaign(world).state is CampaignState.DONE:
             break
-        it.advance("1m")
-    done = ended(it, OperationState.DONE)
+        world.advance("1m")
+    done = ended(world, OperationState.DONE)
     assert len(done) == 12
-    for each in done:
+    for operation in done:
         # The slow time of the campaign fits before the blackout.
-        assert each.started_at + 30 * MINUTE <= begins or each.started_at >= ends
+        assert (
+            operation.started_at + 30 * MINUTE <= begins or operation.started_at >= ends
+        )
     assert any(each.started_at < begins for each in done)
     assert any(each.started_at > ends for each in done)
 
 
 def test_explain_show_and_waits_name_the_blackout_of_the_service() -> None:
-    it = of(3)
-    until = put(it, -1, 5)
-    start(it, EXPECT + ONE_STAGE)
+    world = of(3)
+    until = put(world, -1, 5)
+    start(world, EXPECT + ONE_STAGE)
     why = f"blackout freeze forbids it until {until}"
-    assert waits_for(it) == why
-    assert it.explain(it.operations()[0].operation_id) == [why]
-    (found,) = it.read(lambda reader: held.by_campaigns(reader, now=it.now))
+    assert waits_for(world) == why
+    assert world.explain(world.operations()[0].operation_id) == [why]
+    (found,) = world.read(lambda reader: held.by_campaigns(reader, now=world.now))
     report = held.held_report(found)
     assert (report["kind"], report["campaign"], report["blackout"]) == (
         "blackout",
@@ -103,41 +105,41 @@ def test_explain_show_and_waits_name_the_blackout_of_the_service() -> None:
 
 
 def test_announced_hosts_are_withdrawn_and_announced_after_the_blackout() -> None:
-    it = of(6)
-    start(it, EXPECT + ONE_STAGE)
-    first = announced(it)
+    world = of(6)
+    start(world, EXPECT + ONE_STAGE)
+    first = announced(world)
     assert first
-    until = parse_instant(put(it, 0.1, 5))
-    assert announced(it) == []
-    assert campaign(it).withdrawn == len(first)
-    notes = [each.note for each in ended(it, OperationState.CANCELLED)]
+    until = parse_instant(put(world, 0.1, 5))
+    assert announced(world) == []
+    assert campaign(world).withdrawn == len(first)
+    notes = [operation.note for operation in ended(world, OperationState.CANCELLED)]
     assert all(isinstance(note, WithdrawnForBlackout) for note in notes)
     for _ in range(5 * 60):
-        it.advance("1m")
-        if announced(it):
+        world.advance("1m")
+        if announced(world):
             break
-    assert announced(it)
-    assert it.now >= until
+    assert announced(world)
+    assert world.now >= until
 
 
 def test_removing_the_blackout_lets_the_campaign_go_on_at_once() -> None:
-    it = of(3)
-    put(it, -1, 500)
-    start(it, EXPECT + ONE_STAGE)
-    assert announced(it) == []
-    it.order(lambda work: blackouts.remove(work, "freeze"), reason="over")
-    it.settle()
-    assert announced(it)
+    world = of(3)
+    put(world, -1, 500)
+    start(world, EXPECT + ONE_STAGE)
+    assert announced(world) == []
+    world.order(lambda work: blackouts.remove(work, "freeze"), reason="over")
+    world.settle()
+    assert announced(world)
 
 
 def test_emergency_campaign_ignores_it_and_names_it_for_each_host() -> None:
-    it = of(2)
-    put(it, -1, 5)
-    start(it, "emergency = true\n" + EXPECT + ONE_STAGE)
-    assert announced(it)
-    entries = it.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
-    named = [each for each in entries if each.kind is AuditKind.BLACKOUTS_IGNORED]
-    assert f"host:{announced(it)[0]}" in named[0].subjects
+    world = of(2)
+    put(world, -1, 5)
+    start(world, "emergency = true\n" + EXPECT + ONE_STAGE)
+    assert announced(world)
+    entries = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+    named = [entry for entry in entries if entry.kind is AuditKind.BLACKOUTS_IGNORED]
+    assert f"host:{announced(world)[0]}" in named[0].subjects
 
 
 @pytest.mark.parametrize("hosts", [SIZE // 10, SIZE])
@@ -152,41 +154,47 @@ def test_blackout_of_a_large_campaign_takes_few_transactions(
         counted["transactions"] += 1
         return transact(store, work)
 
-    it = of(hosts)
-    start(it, EXPECT + ONE_STAGE)
-    before = {each.operation_id: each for each in it.operations()}
+    world = of(hosts)
+    start(world, EXPECT + ONE_STAGE)
+    before = {operation.operation_id: operation for operation in world.operations()}
     monkeypatch.setattr(MemoryStore, "transact", counting)
-    put(it, 0.1, 5)
+    put(world, 0.1, 5)
     # The setting, two pages, a step for each withdrawn host, and its turn.
     assert counted["transactions"] <= 20
     changed = [
-        each for each in it.operations() if before.get(each.operation_id) != each
+        operation
+        for operation in world.operations()
+        if before.get(operation.operation_id) != operation
     ]
     assert len(changed) <= 2 * 4
     counted.clear()
     for _ in range(8):
-        it.advance("30m")
+        world.advance("30m")
     # While it lasts, the campaign sleeps until its timer.
     assert counted["transactions"] <= 4
 
 
 def test_receivers_of_operators_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    it = of(1)
+    world = of(1)
     ops = Subscriber(name="ops", changes=frozenset(), notices=frozenset(NoticeKind))
-    it.plane.policy = replace(it.plane.policy, subscribers=(ops,))
-    put(it, -1, 5)
-    it.order(lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over")
-    found = it.read(lambda reader: list(every(reader, kinds.OUTBOX_OF_RECEIVER, "ops")))
-    told = [each.notice for each in found if each.notice is not None]
-    assert [notices.title(each) for each in told] == [
+    world.plane.policy = replace(world.plane.policy, subscribers=(ops,))
+    put(world, -1, 5)
+    world.order(
+        lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over"
+    )
+    messages = world.read(
+        lambda reader: list(every(reader, kinds.OUTBOX_OF_RECEIVER, "ops"))
+    )
+    told = [message.notice for message in messages if message.notice is not None]
+    assert [notices.title(notice) for notice in told] == [
         "blackout freeze is set",
         "blackout freeze was removed",
     ]
     assert notices.sentence(told[0]).startswith(
-        "By alice: quiet. No routine work begins in it: freeze "
+        "By alice: quiet. No planned work begins in it: freeze "
     )
     assert notices.sentence(told[1]) == (
-        "By bob: over. Routine work that it held continues."
+        "By bob: over. Planned work that it held continues."
     )
     assert notice_report(told[0])["blackout"] == "freeze"
     assert set(NOTICES.values()) == set(NoticeKind)

@@ -1,4 +1,4 @@
-"""In a blackout of the service, no routine work is announced or started."""
+"""In a blackout of the service, no planned work is announced or started."""
 
 from collections.abc import Sequence
 
@@ -91,11 +91,11 @@ def maintain(
 
 
 def open_ones(world: World) -> list[Operation]:
-    return [each for each in world.operations() if not each.ended_at]
+    return [operation for operation in world.operations() if not operation.ended_at]
 
 
 def states(world: World) -> list[OperationState]:
-    return [each.state for each in open_ones(world)]
+    return [operation.state for operation in open_ones(world)]
 
 
 def only(world: World) -> Operation:
@@ -104,8 +104,8 @@ def only(world: World) -> Operation:
 
 
 def history(world: World, kind: AuditKind) -> list[AuditEntry]:
-    found = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
-    return [each for each in found if each.kind is kind]
+    entries = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+    return [entry for entry in entries if entry.kind is kind]
 
 
 def run_to(world: World, minutes: int) -> None:
@@ -163,8 +163,8 @@ def test_rollout_waits_with_one_timer_however_many_hosts_it_has(world: World) ->
     maintain(world, "h0", "h1", "h2", "h3")
     assert states(world) == [OperationState.PLANNED] * HOSTS
     assert [bool(each.due_at) for each in open_ones(world)] == [True] + [False] * 3
-    for each in open_ones(world):
-        (why,) = world.explain(each.operation_id)
+    for operation in open_ones(world):
+        (why,) = world.explain(operation.operation_id)
         assert why.startswith("blackout freeze forbids it until ")
     world.advance("61m")
     assert OperationState.ANNOUNCED in states(world)
@@ -239,13 +239,13 @@ def test_removing_the_blackout_lets_work_begin_at_once(world: World) -> None:
 def test_blackout_of_a_part_stops_only_its_hosts(world: World) -> None:
     put(world, -5, 60, where=["rack=r0"])
     maintain(world, "h0", "h1", "h2", "h3")
-    by_host = {each.host: each for each in open_ones(world)}
+    by_host = {operation.host: operation for operation in open_ones(world)}
     assert by_host["h0"].state is OperationState.PLANNED
     assert by_host["h1"].state is OperationState.ANNOUNCED
     (why,) = world.explain(by_host["h0"].operation_id)
     assert why.startswith("blackout freeze forbids it until ")
     run_to(world, 62)
-    states_now = {each.host: each.state for each in open_ones(world)}
+    states_now = {operation.host: operation.state for operation in open_ones(world)}
     assert states_now.get("h0") is not OperationState.PLANNED or (
         states_now.get("h2") is not OperationState.PLANNED
     )
@@ -289,7 +289,7 @@ def test_os_upgrade_that_a_blackout_would_stop_is_refused(
     world: World, begins: float
 ) -> None:
     put(world, begins, 60)
-    with pytest.raises(HinderedError, match="no routine work is announced"):
+    with pytest.raises(HinderedError, match="no planned work is announced"):
         world.order(
             lambda work: verbs.change_vms(
                 work, ["set_3"], Verb.UPGRADE_OS, OrderOptions(not_before=None)
@@ -405,7 +405,7 @@ def test_setting_it_again_changes_it(world: World) -> None:
 
 REFUSED = {
     "2020-01-01 2020-01-02": (RefusedError, "would have ended already"),
-    "00:00 24h": (RefusedError, "no routine work could ever begin"),
+    "00:00 24h": (RefusedError, "no planned work could ever begin"),
     "tomorrow": (BadRequestError, "is not a time of a blackout"),
 }
 

@@ -17,6 +17,7 @@ from forewarn.protocol.blockers import (
 from forewarn.protocol.no_place import NoPlace
 from forewarn.protocol.operations import Action, TargetKind, Verb
 from forewarn.protocol.turn_blockers import BudgetKind
+from forewarn.wording.more import NOUNS
 from forewarn.wording.operators import reason
 
 SENTENCES = [
@@ -39,7 +40,7 @@ SENTENCES = [
     (
         blockers.BatchWaits(tenant="shop", scope="web", target="b"),
         (
-            "tenant shop has not approved the deletion of vm b (scope web), which was "
+            "tenant shop has not approved the deletion of VM b (scope web), which was "
             "requested together with this one"
         ),
     ),
@@ -203,7 +204,7 @@ SENTENCES = [
         blockers.NoCommonWindow(scopes=("db", "web")),
         "the maintenance windows of scopes db, web are not open together within 14 d",
     ),
-    (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
+    (blockers.VmDown(vm="a"), "VM a is down, and its host with it"),
     (
         blockers.NoCapacity(vm="a", why=NoPlace()),
         "there is no host with capacity for a: there are no other hosts",
@@ -254,6 +255,12 @@ SENTENCES = [
         ),
     ),
     (
+        blockers.NotItsTurn(
+            request="ro-1", position=2, hosts=9, in_flight=1, at_once=1, waiting=8
+        ),
+        "8 hosts wait for their turn, with 1 in flight and at most 1 at once",
+    ),
+    (
         blockers.ScopeInUse(scope="web", fault_domain=1),
         (
             "fault domain 1 of scope web is announced, in maintenance or down, and only "
@@ -278,9 +285,14 @@ SENTENCES = [
     ),
     (
         blockers.HostInUse(host="h1", arriving="a"),
-        "host h1 keeps a place for vm a",
+        "host h1 keeps a place for VM a",
     ),
-    (blockers.More(of="vm busy", count=2), "2 more of this kind (vm busy)"),
+    (blockers.More(of="vm busy", count=2), "2 more VMs are busy"),
+    (blockers.More(of="approval", count=1), "1 more approval is missing"),
+    (
+        blockers.More(of="of another version", count=1),
+        "1 more reason (of another version)",
+    ),
     (
         blockers.ByPlatform(what=Redacted.NO_CAPACITY, name="a"),
         "the platform has no capacity for VM a now",
@@ -309,6 +321,10 @@ def test_every_blocker_kind_is_formatted_and_named() -> None:
     assert sorted(BLOCKER_KINDS) == sorted(counted)
     assert set(get_args(blockers.AnyBlocker)) == {*classes}
     assert len(set(BLOCKER_KINDS)) == len(BLOCKER_KINDS)
+
+
+def test_further_blockers_of_every_kind_have_words() -> None:
+    assert sorted(NOUNS) == sorted(BLOCKER_KINDS)
 
 
 BUSY = [blockers.VmBusy(vm=f"v{n}", operation="op-1") for n in range(7)]

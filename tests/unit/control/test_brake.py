@@ -1,4 +1,4 @@
-"""While the brake is on, no routine work is announced or started."""
+"""While the brake is on, no planned work is announced or started."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def maintain(world: World, *hosts: str) -> None:
 
 
 def states(world: World) -> list[OperationState]:
-    return [each.state for each in world.operations()]
+    return [operation.state for operation in world.operations()]
 
 
 def only(world: World) -> Operation:
@@ -99,7 +99,7 @@ def test_new_routine_work_is_refused_and_requests_of_users_are_not(
 ) -> None:
     put_on(world)
     for hosts in (("h0",), ("h0", "h1")):
-        with pytest.raises(HinderedError, match="no routine work is announced"):
+        with pytest.raises(HinderedError, match="no planned work is announced"):
             maintain(world, *hosts)
     assert world.operations() == []
     world.order(
@@ -109,7 +109,7 @@ def test_new_routine_work_is_refused_and_requests_of_users_are_not(
     world.order(lambda work: verbs.predict_failure(work, ["h2"], HOUR, OrderOptions()))
     world.advance("15m")
     assert OperationState.READY not in states(world)
-    assert {each.verb for each in world.operations()} == {
+    assert {operation.verb for operation in world.operations()} == {
         Verb.REBOOT,
         Verb.FAIL,
         Verb.PREDICT_FAILURE,
@@ -177,9 +177,9 @@ def test_brake_needs_a_reason_and_is_in_the_history(world: World) -> None:
     take_off(world)
     entries = world.read(lambda reader: reader.select(kinds.ALL_AUDIT))
     told = [
-        (each.kind, each.actor.name, each.why)
-        for each in entries
-        if each.kind in {AuditKind.BRAKE_ON, AuditKind.BRAKE_OFF}
+        (entry.kind, entry.actor.name, entry.why)
+        for entry in entries
+        if entry.kind in {AuditKind.BRAKE_ON, AuditKind.BRAKE_OFF}
     ]
     assert told == [
         (AuditKind.BRAKE_ON, "alice", "power is unstable"),

@@ -83,9 +83,9 @@ def brake_of(world: World) -> Brake | None:
 
 
 def tallies(world: World) -> dict[str, int]:
-    """Return the tallies without those of the capacity of pools."""
-    found = world.read(lambda reader: list(every(reader, kinds.ALL_TALLIES)))
-    return {tally.name: tally.count for tally in found if "/" not in tally.name}
+    """Return the tallies without those of pools and of hosts at one place."""
+    counted = world.read(lambda reader: list(every(reader, kinds.ALL_TALLIES)))
+    return {each.name: each.count for each in counted if not {"/", "="} & {*each.name}}
 
 
 def why_brake(reader: Reader) -> BrakeOn:
@@ -115,7 +115,7 @@ def test_a_fourth_lost_host_puts_the_brake_on_and_withdraws_announced_work() -> 
     # The hosts of the rollouts wait for the end of the brake.
     assert routine(world).count(OperationState.CANCELLED) == 3
     assert routine(world).count(OperationState.PLANNED) == 4
-    with pytest.raises(RefusedError, match="no routine work is announced now"):
+    with pytest.raises(RefusedError, match="no planned work is announced now"):
         maintain(world, "h07")
     world.advance("3h")
     assert routine(world).count(OperationState.PLANNED) == 4
@@ -304,7 +304,7 @@ def test_losses_withdraw_what_an_operators_brake_has_only_held() -> None:
     assert Counter(routine(world)) == Counter(
         [OperationState.CANCELLED, OperationState.PLANNED]
     )
-    # Who has put it on by hand takes it off by hand.
+    # A person who put it on takes it off.
     world.advance("1h")
     found = brake_of(world)
     assert found is not None

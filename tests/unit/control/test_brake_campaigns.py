@@ -21,7 +21,11 @@ def of(hosts: int) -> World:
 
 
 def routine(world: World) -> list[OperationState]:
-    return [each.state for each in world.operations() if each.verb is Verb.MAINTAIN]
+    return [
+        operation.state
+        for operation in world.operations()
+        if operation.verb is Verb.MAINTAIN
+    ]
 
 
 def test_losses_halt_a_campaign_and_withdraw_its_announcements() -> None:

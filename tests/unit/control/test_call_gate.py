@@ -12,7 +12,7 @@ from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Call
-from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.simulated import Fault, FaultKind, SimulatedDriver
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE, Micros
@@ -51,7 +51,8 @@ host = "h2"
 class Gate:
     """A gate that the test opens up to a place."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_shared: bool = True) -> None:
+        self.is_shared = is_shared
         self.commits = 0
         self.open_to = 0
 
@@ -95,6 +96,7 @@ class Service:
 
     def __init__(self) -> None:
         self.store, self.journal = MemoryStore(), MemoryJournal()
+        self.marks, self.is_shared = MemoryJournal(), True
         self.clock = VirtualClock(START)
         self.made: list[tuple[str, int]] = []
         self.start()
@@ -108,8 +110,8 @@ class Service:
             self.plane.enable(vm, now=START)
 
     def start(self) -> None:
-        self.gate, self.listener = Gate(), Listener("")
-        driver = Log(journal=self.journal)
+        self.gate, self.listener = Gate(is_shared=self.is_shared), Listener("")
+        self.driver = driver = Log(journal=self.journal, marks=self.marks)
         driver.made = self.made
         self.plane = Plane(
             store=self.store,
@@ -190,6 +192,29 @@ def test_killed_while_a_call_waits_the_next_start_makes_it_once(
     service.open(1)
     [operation] = service.operations()
     assert service.made == [(operation.operation_id, 1)]
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_call_that_another_replica_may_still_make_is_not_made_here(
+    service: Service, is_shared: bool
+) -> None:
+    """Its process can be paused before the call. A service alone is the only one."""
+    service.driver.inject(Fault(kind=FaultKind.FAIL, action=Action.FREEZE))
+    service.freeze("h1")
+    service.open(1)
+    service.wait(3 * MINUTE)
+    [operation] = service.operations()
+    first, second = ((operation.operation_id, number) for number in (1, 2))
+    assert (operation.generation, operation.call_state) == (2, CallState.ISSUED)
+    assert service.made == [first]
+    # Another machine leads. The mark of the VM names the first call.
+    service.journal, service.is_shared = MemoryJournal(), is_shared
+    service.start()
+    service.open(service.gate.commits)
+    [operation] = service.operations()
+    assert service.made == ([first] if is_shared else [first, second])
+    is_unknown = operation.call_state is CallState.UNKNOWN
+    assert is_unknown is is_shared
 
 
 def test_call_that_ends_in_the_transaction_that_starts_it_is_never_made(

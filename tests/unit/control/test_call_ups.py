@@ -27,32 +27,34 @@ def maintain(
     wishes = OrderOptions(
         at_once=at_once, not_before=world.now + ahead if ahead else None
     )
-    made = world.order(lambda work: verbs.maintain(work, list(hosts), action, wishes))
+    result = world.order(lambda work: verbs.maintain(work, list(hosts), action, wishes))
     world.settle()
     world.advance("1m")
-    return made
+    return result
 
 
 def of(world: World, host: str) -> Operation:
-    (found,) = [each for each in world.operations() if each.target == host]
+    (found,) = [
+        operation for operation in world.operations() if operation.target == host
+    ]
     return found
 
 
 def test_host_without_a_rollout_slot_does_not_block_the_next_host() -> None:
     """Two rollouts wait for one scope, and the slot of the first is in use."""
-    it = World(
+    world = World(
         store=MemoryStore,
         driver=SimulatedDriver(),
         fleet=fleet([{"s": 0}, {"s": 1}, {"t": 0}, {"s": 1}, {"u": 0}]),
     )
-    maintain(it, [name_of(0)])
-    maintain(it, [name_of(3), name_of(4)], at_once=1, ahead=5 * HOUR)
-    maintain(it, [name_of(1), name_of(2)], at_once=2)
-    assert of(it, name_of(3)).operation_id < of(it, name_of(1)).operation_id
-    assert of(it, name_of(1)).state is PLANNED
-    while of(it, name_of(0)).state is not DONE:
-        it.advance("1m")
-    assert of(it, name_of(1)).state is ANNOUNCED
+    maintain(world, [name_of(0)])
+    maintain(world, [name_of(3), name_of(4)], at_once=1, ahead=5 * HOUR)
+    maintain(world, [name_of(1), name_of(2)], at_once=2)
+    assert of(world, name_of(3)).operation_id < of(world, name_of(1)).operation_id
+    assert of(world, name_of(1)).state is PLANNED
+    while of(world, name_of(0)).state is not DONE:
+        world.advance("1m")
+    assert of(world, name_of(1)).state is ANNOUNCED
 
 
 SPARE = """
@@ -76,50 +78,54 @@ capacity = 1
 
 
 def test_capacity_unsuitable_for_the_first_host_is_offered_to_the_next() -> None:
-    it = World(
+    world = World(
         store=MemoryStore,
         driver=SimulatedDriver(),
         fleet=SPARE + '[[vm]]\nname = "b"\nhost = "h2"\ntenant = "shop"\n',
     )
-    maintain(it, ["spare1"], ahead=5 * HOUR)
-    maintain(it, ["spare2"], ahead=20 * MINUTE)
-    maintain(it, ["h1", "h2"], Action.REDEPLOY, at_once=2)
-    assert {of(it, host).state for host in ("h1", "h2")} == {PLANNED}
-    while of(it, "spare2").state is not DONE:
-        it.advance("1m")
-    assert of(it, "h1").state is PLANNED, "it needs four places"
-    assert of(it, "h2").state is ANNOUNCED
+    maintain(world, ["spare1"], ahead=5 * HOUR)
+    maintain(world, ["spare2"], ahead=20 * MINUTE)
+    maintain(world, ["h1", "h2"], Action.REDEPLOY, at_once=2)
+    assert {of(world, host).state for host in ("h1", "h2")} == {PLANNED}
+    while of(world, "spare2").state is not DONE:
+        world.advance("1m")
+    assert of(world, "h1").state is PLANNED, "it needs four places"
+    assert of(world, "h2").state is ANNOUNCED
 
 
 def test_reservation_does_not_reduce_the_parallelism_of_later_hosts() -> None:
     hosts = 40
-    it = World(
+    world = World(
         store=MemoryStore,
         driver=SimulatedDriver(),
         fleet=fleet([*({"s": 1} for _ in range(hosts)), {"s": 0}, {"t": 0}, {"s": 1}]),
     )
-    maintain(it, [name_of(hosts + 2)])
-    maintain(it, [name_of(hosts), name_of(hosts + 1)], at_once=1)
-    large = maintain(it, [name_of(number) for number in range(hosts)], at_once=4)
-    reserving = of(it, name_of(hosts))
-    assert reserving.operation_id < of(it, name_of(0)).operation_id
-    while of(it, name_of(hosts)).state is not DONE:
-        it.advance("1m")
-    busy = [each for each in in_flight(it) if each.request == large.request_id]
+    maintain(world, [name_of(hosts + 2)])
+    maintain(world, [name_of(hosts), name_of(hosts + 1)], at_once=1)
+    large = maintain(world, [name_of(number) for number in range(hosts)], at_once=4)
+    reserving = of(world, name_of(hosts))
+    assert reserving.operation_id < of(world, name_of(0)).operation_id
+    while of(world, name_of(hosts)).state is not DONE:
+        world.advance("1m")
+    busy = [
+        operation
+        for operation in in_flight(world)
+        if operation.request == large.request_id
+    ]
     assert len(busy) == 4
 
 
 @pytest.mark.parametrize("often", [False, True])
 def test_reservation_delay_counts_from_the_first_attempt(often: bool) -> None:
     """Places that are too few become free in between, and it is looked at again."""
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=SPARE)
-    maintain(it, ["spare1"], ahead=30 * HOUR)
-    maintain(it, ["h1", "h2"], Action.REDEPLOY, at_once=1)
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=SPARE)
+    maintain(world, ["spare1"], ahead=30 * HOUR)
+    maintain(world, ["h1", "h2"], Action.REDEPLOY, at_once=1)
     minutes = 0
-    while not any(name.startswith("reserved:") for name in of(it, "h1").waits_for):
+    while not any(name.startswith("reserved:") for name in of(world, "h1").waits_for):
         if often and minutes % 40 == 0:
-            maintain(it, ["spare2"])
+            maintain(world, ["spare2"])
             minutes += 1
-        it.advance("1m")
+        world.advance("1m")
         minutes += 1
         assert minutes < 70

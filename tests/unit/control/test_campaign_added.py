@@ -51,51 +51,51 @@ def add(world: World, *hosts: str, name: str = "bios", drift: bool = False) -> N
 
 
 def drift(world: World) -> int:
-    found = campaign(world)
-    return world.read(lambda reader: campaign_report(reader, found, now=world.now))[
+    row = campaign(world)
+    return world.read(lambda reader: campaign_report(reader, row, now=world.now))[
         "drift"
     ]
 
 
 def test_an_added_host_comes_last_in_the_last_stage() -> None:
-    it = of(4)
-    start(it, CANARY)
-    assert drift(it) == 0
-    grow(it, 6)
-    assert drift(it) == 2
-    add(it, name_of(5))
-    found = campaign(it)
-    assert (found.hosts, found.stage, found.stage_left) == (5, 1, 1)
-    assert [stage.hosts for stage in found.stages] == [1, 4]
-    assert in_work(it) == [name_of(0)]
-    assert drift(it) == 1
-    add(it, drift=True)
-    assert (campaign(it).hosts, drift(it)) == (6, 0)
-    it.advance("2d")
-    found = campaign(it)
-    assert (found.state, found.done) == (CampaignState.DONE, 6)
-    started = sorted(it.operations(), key=lambda each: each.started_at)
-    assert [each.host for each in started[-2:]] == [name_of(5), name_of(4)]
+    world = of(4)
+    start(world, CANARY)
+    assert drift(world) == 0
+    grow(world, 6)
+    assert drift(world) == 2
+    add(world, name_of(5))
+    row = campaign(world)
+    assert (row.hosts, row.stage, row.stage_left) == (5, 1, 1)
+    assert [stage.hosts for stage in row.stages] == [1, 4]
+    assert in_work(world) == [name_of(0)]
+    assert drift(world) == 1
+    add(world, drift=True)
+    assert (campaign(world).hosts, drift(world)) == (6, 0)
+    world.advance("2d")
+    row = campaign(world)
+    assert (row.state, row.done) == (CampaignState.DONE, 6)
+    started = sorted(world.operations(), key=lambda each: each.started_at)
+    assert [operation.host for operation in started[-2:]] == [name_of(5), name_of(4)]
 
 
 def test_only_hosts_that_match_the_selection_are_drift() -> None:
-    it = of(2)
-    start(it, ONE_STAGE)
+    world = of(2)
+    start(world, ONE_STAGE)
     text = fleet([{f"s{number}": 0} for number in range(2)])
-    it.apply_fleet(text + '\n[[host]]\nname = "new"\nzone = "2"\n')
-    assert drift(it) == 1, "the campaign selects all hosts"
-    it.apply_fleet(text)
-    assert drift(it) == 0, "the host has left the fleet"
+    world.apply_fleet(text + '\n[[host]]\nname = "new"\nzone = "2"\n')
+    assert drift(world) == 1, "the campaign selects all hosts"
+    world.apply_fleet(text)
+    assert drift(world) == 0, "the host has left the fleet"
 
 
 def test_what_cannot_be_added_says_why() -> None:
-    it = of(6, failing=1)
-    start(it, "[campaign.tolerance]\nin_a_row = 2\n" + ONE_STAGE)
-    while campaign(it).done < 1:
-        it.advance("1m")
-    grow(it, 9)
-    it.order(lambda work: failures.fail_host(work, name_of(8)))
-    it.settle()
+    world = of(6, failing=1)
+    start(world, "[campaign.tolerance]\nin_a_row = 2\n" + ONE_STAGE)
+    while campaign(world).done < 1:
+        world.advance("1m")
+    grow(world, 9)
+    world.order(lambda work: failures.fail_host(work, name_of(8)))
+    world.settle()
     for host, why in (
         (name_of(0), "has failed in campaign bios"),
         (name_of(1), "is done in campaign bios"),
@@ -103,56 +103,58 @@ def test_what_cannot_be_added_says_why() -> None:
         (name_of(8), "is down"),
     ):
         with pytest.raises(RefusedError, match=why):
-            add(it, host)
+            add(world, host)
     with pytest.raises(NotFoundError, match="there is no host 'h99'"):
-        add(it, "h99")
+        add(world, "h99")
     with pytest.raises(BadRequestError, match="name hosts, or all hosts"):
-        add(it)
+        add(world)
     with pytest.raises(RefusedError, match="at most 25 hosts, not 26"):
-        add(it, *(f"x{number}" for number in range(26)))
+        add(world, *(f"x{number}" for number in range(26)))
     with pytest.raises(BadRequestError, match="an added host needs a reason"):
-        it.order(
+        world.order(
             lambda work: campaign_hosts.add_hosts(
                 work, "bios", [name_of(7)], with_drift=False
             )
         )
-    assert campaign(it).hosts == 6
+    assert campaign(world).hosts == 6
 
 
 def test_a_host_whose_vms_cannot_leave_is_refused() -> None:
     hosts = [{f"s{number}": 0} for number in range(3)]
-    it = world_of(hosts)
-    start(it, impact="live-migrate")
+    world = world_of(hosts)
+    start(world, impact="live-migrate")
     pinned = fleet(hosts) + (
         '\n[[host]]\nname = "new"\n[[vm]]\nname = "gpu"\nhost = "new"\nmovable = false\n'
     )
-    it.apply_fleet(pinned)
+    world.apply_fleet(pinned)
     with pytest.raises(
         RefusedError, match="host new cannot be emptied: VM gpu cannot be moved"
     ):
-        add(it, "new")
+        add(world, "new")
 
 
 def test_a_skipped_host_can_come_back_and_no_drift_is_refused() -> None:
-    it = of(3)
-    start(it)
+    world = of(3)
+    start(world)
     with pytest.raises(RefusedError, match="campaign bios has no drift"):
-        add(it, drift=True)
-    steer(it, lambda work: campaigns.skip(work, "bios", [name_of(2)]))
-    add(it, name_of(2))
-    it.advance("1d")
-    found = campaign(it)
-    assert (found.state, found.done, found.skipped) == (CampaignState.DONE, 3, 1)
+        add(world, drift=True)
+    steer(world, lambda work: campaigns.skip(work, "bios", [name_of(2)]))
+    add(world, name_of(2))
+    world.advance("1d")
+    row = campaign(world)
+    assert (row.state, row.done, row.skipped) == (CampaignState.DONE, 3, 1)
     with pytest.raises(RefusedError, match="campaign bios is Done"):
-        add(it, name_of(2))
+        add(world, name_of(2))
 
 
 def test_percentages_and_tenants_follow_the_added_hosts() -> None:
-    it = of(4)
-    start(it, '[campaign.budget]\nin_flight = "50%"\ntenant_vms = "50%"\n' + ONE_STAGE)
-    grow(it, 8)
+    world = of(4)
+    start(
+        world, '[campaign.budget]\nin_flight = "50%"\ntenant_vms = "50%"\n' + ONE_STAGE
+    )
+    grow(world, 8)
     text = fleet([{f"s{number}": 0} for number in range(8)])
-    it.apply_fleet(
+    world.apply_fleet(
         text
         + '\n[[tenant]]\nname = "bank"\n[[host]]\nname = "new"\n'
         + "".join(
@@ -161,21 +163,21 @@ def test_percentages_and_tenants_follow_the_added_hosts() -> None:
             for n in range(4)
         )
     )
-    add(it, drift=True)
-    found = campaign(it)
-    assert found.hosts == 9
-    assert dict(found.tenant_most) == {"shop": 2, "bank": 2}
-    assert (rollout(it).hosts, rollout(it).at_once) == (9, 4)
+    add(world, drift=True)
+    row = campaign(world)
+    assert row.hosts == 9
+    assert dict(row.tenant_most) == {"shop": 2, "bank": 2}
+    assert (rollout(world).hosts, rollout(world).at_once) == (9, 4)
 
 
 def test_the_history_has_who_added_which_hosts_and_why() -> None:
-    it = of(2)
-    start(it)
-    grow(it, 3)
-    add(it, name_of(2))
+    world = of(2)
+    start(world)
+    grow(world, 3)
+    add(world, name_of(2))
     (entry,) = [
         each
-        for each in it.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+        for each in world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
         if each.kind is AuditKind.CAMPAIGN_HOSTS_ADDED
     ]
     assert (entry.actor.name, entry.why) == ("alice", "a reason")
@@ -194,20 +196,20 @@ def in_parts(world: World, verb: str, *hosts: str) -> list[dict[str, str]]:
 
 
 def test_a_refused_host_leaves_the_others() -> None:
-    it = of(4, failing=2)
-    start(it, "[campaign.tolerance]\nfailures = 2\nin_a_row = 2\n" + ONE_STAGE)
-    while len(campaign(it).failed) < 2:
-        it.advance("1m")
-    grow(it, 6)
-    refused = in_parts(it, "campaign-add", name_of(0), name_of(4), name_of(3))
+    world = of(4, failing=2)
+    start(world, "[campaign.tolerance]\nfailures = 2\nin_a_row = 2\n" + ONE_STAGE)
+    while len(campaign(world).failed) < 2:
+        world.advance("1m")
+    grow(world, 6)
+    refused = in_parts(world, "campaign-add", name_of(0), name_of(4), name_of(3))
     assert [each["name"] for each in refused] == [name_of(0), name_of(3)]
     assert "has failed in campaign bios" in refused[0]["error"]
-    assert campaign(it).hosts == 5
-    refused = in_parts(it, "campaign-skip", name_of(5), name_of(1))
+    assert campaign(world).hosts == 5
+    refused = in_parts(world, "campaign-skip", name_of(5), name_of(1))
     assert [each["name"] for each in refused] == [name_of(5)]
-    assert (campaign(it).failed_hosts, campaign(it).skipped) == ((name_of(0),), 1)
-    refused = in_parts(it, "campaign-retry", name_of(1), name_of(0), name_of(0))
+    assert (campaign(world).failed_hosts, campaign(world).skipped) == ((name_of(0),), 1)
+    refused = in_parts(world, "campaign-retry", name_of(1), name_of(0), name_of(0))
     assert [each["name"] for each in refused] == [name_of(1), name_of(0)]
-    assert campaign(it).failed_hosts == ()
+    assert campaign(world).failed_hosts == ()
     with pytest.raises(RefusedError, match="all 2 targets were refused"):
-        in_parts(it, "campaign-add", name_of(3), name_of(4))
+        in_parts(world, "campaign-add", name_of(3), name_of(4))

@@ -18,28 +18,31 @@ def daily(opens: Micros) -> str:
     )
 
 
-def held_for_too_long(opens: Micros, it: World, blackout: str = "") -> Operation:
+def held_for_too_long(opens: Micros, world: World, blackout: str = "") -> Operation:
     """Hold the first host from its window on, until it is announced again."""
-    start(it, daily(opens) + blackout + ONE_STAGE)
-    while not (found := [each for each in it.operations() if each.moves]):
-        it.advance("10m")
+    start(world, daily(opens) + blackout + ONE_STAGE)
+    while not (
+        found := [operation for operation in world.operations() if operation.moves]
+    ):
+        world.advance("10m")
     (held,) = found
     other = name_of(1) if held.host == name_of(0) else name_of(0)
-    it.order(lambda work: failures.fail_host(work, other))
-    while it.operation(held.operation_id).state is not OperationState.CANCELLED:
-        it.advance("1h")
+    world.order(lambda work: failures.fail_host(work, other))
+    while world.operation(held.operation_id).state is not OperationState.CANCELLED:
+        world.advance("1h")
     (again,) = (
-        each
-        for each in it.operations()
-        if each.host == held.host and each.state is not OperationState.CANCELLED
+        operation
+        for operation in world.operations()
+        if operation.host == held.host
+        and operation.state is not OperationState.CANCELLED
     )
     return again
 
 
 def of() -> tuple[World, Micros]:
     """Return two hosts of one scope, and the first opening of a window."""
-    it = world_of([{"s0": 0}, {"s0": 1}])
-    return it, (it.now + 2 * HOUR) // MINUTE * MINUTE
+    world = world_of([{"s0": 0}, {"s0": 1}])
+    return world, (world.now + 2 * HOUR) // MINUTE * MINUTE
 
 
 def test_the_new_notice_ends_when_the_work_fits_into_a_window() -> None:
@@ -61,17 +64,19 @@ def test_the_new_notice_ends_after_a_blackout() -> None:
 
 def test_check_at_the_end_of_the_hold_announces_again_at_once() -> None:
     """It comes before the timer of that instant, and takes its place."""
-    it = world_of([{"s0": 0}, {"s0": 1}, {"s0": 2}])
+    world = world_of([{"s0": 0}, {"s0": 1}, {"s0": 2}])
     first, *others = (name_of(number) for number in range(3))
     for host in others:
-        it.order(lambda work, host=host: failures.fail_host(work, host))
-    it.order(lambda work: verbs.maintain(work, [first], Action.REBOOT, OrderOptions()))
-    [held] = (each for each in it.operations() if each.host == first)
-    ends = release.hold_ends(held, it.plane.policy)
-    it.advance(ends - it.now - SECOND)
-    assert it.operation(held.operation_id).state is OperationState.READY
-    it.clock.step(SECOND)
-    it.order(lambda work: failures.restore_host(work, others[0]))
-    it.settle()
-    assert it.now == ends
-    assert it.operation(held.operation_id).state is OperationState.CANCELLED
+        world.order(lambda work, host=host: failures.fail_host(work, host))
+    world.order(
+        lambda work: verbs.maintain(work, [first], Action.REBOOT, OrderOptions())
+    )
+    [held] = (operation for operation in world.operations() if operation.host == first)
+    ends = release.hold_ends(held, world.plane.policy)
+    world.advance(ends - world.now - SECOND)
+    assert world.operation(held.operation_id).state is OperationState.READY
+    world.clock.step(SECOND)
+    world.order(lambda work: failures.restore_host(work, others[0]))
+    world.settle()
+    assert world.now == ends
+    assert world.operation(held.operation_id).state is OperationState.CANCELLED

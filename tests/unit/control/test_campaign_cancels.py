@@ -18,35 +18,35 @@ def of(hosts: int) -> World:
 
 
 def cancel(world: World, name: str) -> list[Operation]:
-    made = world.order(
+    result = world.order(
         lambda work: verbs.cancel(work, name, note=Cancelled(by=work.who.actor))
     )
     world.settle()
-    return made
+    return result
 
 
 def test_rollout_of_a_campaign_is_not_cancelled() -> None:
-    it = of(3)
-    start(it)
-    name = rollout(it).request_id
+    world = of(3)
+    start(world)
+    name = rollout(world).request_id
     with pytest.raises(
         RefusedError, match="of campaign bios, which is Running"
     ) as it_is:
-        cancel(it, name)
+        cancel(world, name)
     assert "forewarn campaign abort bios --reason TEXT" in it_is.value.hint
-    assert campaign(it).state is CampaignState.RUNNING
-    steer(it, lambda work: campaigns.abort(work, "bios"))
+    assert campaign(world).state is CampaignState.RUNNING
+    steer(world, lambda work: campaigns.abort(work, "bios"))
     with pytest.raises(RefusedError, match=r"are already Cancelled$"):
-        cancel(it, name)
-    assert campaign(it).state is CampaignState.ABORTED
+        cancel(world, name)
+    assert campaign(world).state is CampaignState.ABORTED
 
 
 def test_cancelled_host_counts_as_skipped() -> None:
-    it = of(3)
-    start(it)
-    [operation] = [each for each in it.operations() if each.scopes]
-    cancel(it, operation.operation_id)
-    assert campaign(it).skipped == 1
-    it.advance("1d")
-    assert campaign(it).state is CampaignState.DONE
-    assert campaign(it).done == 2
+    world = of(3)
+    start(world)
+    [operation] = [each for each in world.operations() if each.scopes]
+    cancel(world, operation.operation_id)
+    assert campaign(world).skipped == 1
+    world.advance("1d")
+    assert campaign(world).state is CampaignState.DONE
+    assert campaign(world).done == 2

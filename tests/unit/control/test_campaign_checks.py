@@ -6,7 +6,7 @@ from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import HaltCause
 from forewarn.checks.board import Board
 from forewarn.checks.model import CheckResult, Outcome
-from forewarn.control.requests import campaigns
+from forewarn.control.requests import campaign_changes, campaigns
 from forewarn.instants import MINUTE
 from forewarn.protocol.errors import RefusedError
 from forewarn.reporting import attention
@@ -64,9 +64,9 @@ def test_a_failed_check_halts_the_campaign_and_withdraws_its_announcements() -> 
     assert announced(world) == [name_of(0)]
     say(world, Outcome.FAIL)
     world.advance("20s")
-    found = campaign(world)
-    assert found.halt is not None
-    assert found.halt.cause is HaltCause.CHECK
+    row = campaign(world)
+    assert row.halt is not None
+    assert row.halt.cause is HaltCause.CHECK
     assert announced(world) == []
     with pytest.raises(
         RefusedError, match="check errors of campaign bios fails: "
@@ -107,8 +107,8 @@ def test_a_pause_by_an_unknown_check_is_a_problem_that_names_what_works() -> Non
     world.advance("20m")
     assert campaign(world).state is CampaignState.PAUSED
     command = "forewarn campaign resume bios --despite errors --reason TEXT"
-    found = world.read(lambda reader: attention.problems(reader, now=world.now))
-    (problem,) = (each for each in found if each.campaign)
+    problems = world.read(lambda reader: attention.problems(reader, now=world.now))
+    (problem,) = (each for each in problems if each.campaign)
     assert problem.kind.value == "campaign-waits"
     assert problem.since == campaign(world).pauses[0].at
     assert problem.actions == ("check run", "campaign resume")
@@ -161,3 +161,22 @@ def test_a_campaign_needs_the_check_in_the_settings() -> None:
                 work, "bios", by_all=False, despite=["latency"]
             ),
         )
+
+
+def test_a_removed_check_ends_its_pause_and_an_added_one_counts_at_once() -> None:
+    world = of(2)
+    start(world, FILE)
+    world.advance("16m")
+    assert campaign(world).state is CampaignState.PAUSED
+    change = campaign_changes.change
+    steer(
+        world,
+        lambda work: change(work, campaign(world), {"remove_check": "errors"}),
+    )
+    assert campaign(world).state is CampaignState.RUNNING
+    assert (campaign(world).checks, campaign(world).unknown) == ((), ())
+    assert world.plane.checks.needed == frozenset()
+    assert len(in_work(world)) == 1
+    steer(world, lambda work: change(work, campaign(world), {"check": "errors"}))
+    assert world.plane.checks.needed == {"errors"}
+    assert waits_for(world).startswith("check errors of campaign bios is unknown: ")

@@ -51,35 +51,37 @@ class Story:
 
     def tell(self) -> None:
         """Continue the story from any of its states to its end."""
-        it = self.world
+        world = self.world
         for _ in range(300):
-            it.advance("3m")
-            found = campaign(it)
-            if found.state is CampaignState.DONE:
+            world.advance("3m")
+            row = campaign(world)
+            if row.state is CampaignState.DONE:
                 return
             self._act()
-        raise AssertionError(f"the campaign has not ended: {campaign(it)}")
+        raise AssertionError(f"the campaign has not ended: {campaign(world)}")
 
     def _act(self) -> None:
-        it = self.world
-        found = campaign(it)
-        if found.state is CampaignState.HALTED:
-            steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
-        elif found.failed:
-            steer(it, lambda work: campaigns.retry(work, "bios", []))
-        elif found.soaks_until and not found.is_approved and not found.is_last_stage:
-            steer(it, lambda work: campaigns.approve(work, "bios", 2))
-        elif found.is_last_stage and not found.withdrawn and announced(it):
-            steer(it, lambda work: campaigns.halt(work, "bios"))
+        world = self.world
+        row = campaign(world)
+        if row.state is CampaignState.HALTED:
+            steer(world, lambda work: campaigns.resume(work, "bios", by_all=True))
+        elif row.failed:
+            steer(world, lambda work: campaigns.retry(work, "bios", []))
+        elif row.soaks_until and not row.is_approved and not row.is_last_stage:
+            steer(world, lambda work: campaigns.approve(work, "bios", 2))
+        elif row.is_last_stage and not row.withdrawn and announced(world):
+            steer(world, lambda work: campaigns.halt(work, "bios"))
 
     def check(self) -> None:
         """Check that each host was rebooted once, and nothing was lost."""
-        it = self.world
-        done = sorted(each.host for each in ended(it, OperationState.DONE))
+        world = self.world
+        done = sorted(operation.host for operation in ended(world, OperationState.DONE))
         assert done == [name_of(number) for number in range(4)]
-        found = campaign(it)
-        assert (found.done, found.skipped, found.failed) == (4, 0, ())
-        started = [each for each in it.operations() if each.started_at]
+        row = campaign(world)
+        assert (row.done, row.skipped, row.failed) == (4, 0, ())
+        started = [
+            operation for operation in world.operations() if operation.started_at
+        ]
         assert len(started) == 5, "four hosts, and one failed attempt"
 
 
@@ -87,36 +89,36 @@ def test_a_crash_at_any_commit_loses_nothing(tmp_path: Path) -> None:
     for number in range(1, 200, amounts().crash_stride):
         file = tmp_path / f"{number}.db"
         story = Story(file)
-        it = story.world
-        start(it, STORY)
-        before = it.passed["committed"]
-        it.crash_at = lambda place, count, at=before + number: (
+        world = story.world
+        start(world, STORY)
+        before = world.passed["committed"]
+        world.crash_at = lambda place, count, at=before + number: (
             place == "committed" and count == at
         )
         try:
             story.tell()
         except CrashError:
-            it.restart()
-            assert check_of(it, file) == []
+            world.restart()
+            assert check_of(world, file) == []
             story.tell()
         else:
             break
         story.check()
-        it.store.close()
+        world.store.close()
     else:
         raise AssertionError("the story has more commits than were tried")
 
 
 def commits_of(hosts: int) -> int:
     """Return the commits of a whole campaign of hosts, without its start."""
-    it: World = world_of(
+    world: World = world_of(
         [{f"s{number}": 0} for number in range(hosts)], store=MemoryStore
     )
-    start(it, f'[campaign.budget]\nin_flight = "25%"\n{ONE_STAGE}')
-    before = it.passed["committed"]
-    while campaign(it).state is not CampaignState.DONE:
-        it.advance("10m")
-    return it.passed["committed"] - before
+    start(world, f'[campaign.budget]\nin_flight = "25%"\n{ONE_STAGE}')
+    before = world.passed["committed"]
+    while campaign(world).state is not CampaignState.DONE:
+        world.advance("10m")
+    return world.passed["committed"] - before
 
 
 def test_commits_of_a_campaign_grow_with_its_hosts_and_not_with_the_waiting_ones() -> (

@@ -41,23 +41,27 @@ def of() -> World:
 
 
 def of_host(world: World, number: int) -> Operation:
-    (found,) = [each for each in world.operations() if each.host == name_of(number)]
+    (found,) = [
+        operation
+        for operation in world.operations()
+        if operation.host == name_of(number)
+    ]
     return found
 
 
 def test_a_passed_over_host_reserves_its_scope_though_the_first_host_is_held() -> None:
-    it = of()
-    start(it, BUDGET)
-    while not of_host(it, OTHER).held_by:
-        it.advance("1m")
-    since = it.now
-    while not of_host(it, OTHER).started_at:
-        it.advance("5m")
-        assert it.now < since + PATIENCE + HOUR, "it is passed over indefinitely"
-    found = campaign(it)
-    assert found.done < HOSTS // 10, "it did not wait until all others were done"
-    assert of_host(it, 0).state is OperationState.PLANNED
-    while campaign(it).state is not CampaignState.DONE:
-        it.advance("2h")
-        assert it.now < since + 10 * DAY
-    assert campaign(it).done == HOSTS
+    world = of()
+    start(world, BUDGET)
+    while not of_host(world, OTHER).held_by:
+        world.advance("1m")
+    since = world.now
+    while not of_host(world, OTHER).started_at:
+        world.advance("5m")
+        assert world.now < since + PATIENCE + HOUR, "it is passed over indefinitely"
+    row = campaign(world)
+    assert row.done < HOSTS // 10, "it did not wait until all others were done"
+    assert of_host(world, 0).state is OperationState.PLANNED
+    while campaign(world).state is not CampaignState.DONE:
+        world.advance("2h")
+        assert world.now < since + 10 * DAY
+    assert campaign(world).done == HOSTS

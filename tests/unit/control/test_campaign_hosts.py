@@ -32,33 +32,33 @@ def of(hosts: int) -> World:
     return world_of([{f"s{number}": 0} for number in range(hosts)])
 
 
-def prepare(it: World, name: str, select: str = "all = true") -> Prepared:
+def prepare(world: World, name: str, select: str = "all = true") -> Prepared:
     """Plan a campaign as the planning process does, from a snapshot of the store."""
     written = file_of(ONE_STAGE, name=name).replace("all = true", select)
     text = CampaignText(name="campaign.toml", text=written)
-    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now)
-    return it.read(
+    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    return world.read(
         lambda reader: campaign_plans.prepared_of(
-            reader, campaign_plans.plan_of(reader, asked), text
+            reader, campaign_plans.plan_of(reader, request), text
         )
     )
 
 
-def held_in_plan(it: World, name: str, more: str = "") -> list[dict[str, Any]]:
+def held_in_plan(world: World, name: str, more: str = "") -> list[dict[str, Any]]:
     """Return which other campaigns have hosts of a plan, as its report says."""
     written = file_of(ONE_STAGE, name=name).replace(
         "all = true }", f"all = true }}{more}"
     )
     text = CampaignText(name="campaign.toml", text=written)
-    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now)
-    told = it.read(lambda reader: campaign_plans.planned(reader, asked))
-    return json.loads(told)["held"]
+    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    message = world.read(lambda reader: campaign_plans.planned(reader, request).text)
+    return json.loads(message)["held"]
 
 
-def begin(it: World, prepared: Prepared) -> bool:
+def begin(world: World, prepared: Prepared) -> bool:
     """Start a campaign in its transaction; return whether it was started."""
     try:
-        it.order(lambda work: campaigns.start(work, prepared), actor="alice")
+        world.order(lambda work: campaigns.start(work, prepared), actor="alice")
     except RefusedError:
         return False
     return True
@@ -73,48 +73,50 @@ def test_of_two_starts_that_share_a_host_one_is_refused_in_any_interleaving() ->
     }
     assert len(orders) == 6
     for order in orders:
-        it = of(4)
+        world = of(4)
         ready: dict[str, Prepared] = {}
         started: list[str] = []
         for what, name in order:
             if what == "prepare":
                 try:
-                    ready[name] = prepare(it, name)
+                    ready[name] = prepare(world, name)
                 except RefusedError:
                     continue
-            elif name in ready and begin(it, ready[name]):
+            elif name in ready and begin(world, ready[name]):
                 started.append(name)
         assert len(started) == 1, order
-        hosts = [each.host for each in it.operations() if not each.ended_at]
+        hosts = [
+            operation.host for operation in world.operations() if not operation.ended_at
+        ]
         assert len(hosts) == len(set(hosts)) == 4
 
 
 def test_starts_of_other_hosts_do_not_disturb_each_other() -> None:
-    it = of(4)
-    first = prepare(it, "a", 'host = ["h0000", "h0001"]')
-    second = prepare(it, "b", 'host = ["h0002", "h0003"]')
-    assert begin(it, first)
-    assert begin(it, second)
+    world = of(4)
+    first = prepare(world, "a", 'host = ["h0000", "h0001"]')
+    second = prepare(world, "b", 'host = ["h0002", "h0003"]')
+    assert begin(world, first)
+    assert begin(world, second)
 
 
 def test_hosts_that_are_not_planned_yet_are_not_free() -> None:
-    it = of(60)
-    first, second = prepare(it, "a"), prepare(it, "b", 'host = ["h0059"]')
+    world = of(60)
+    first, second = prepare(world, "a"), prepare(world, "b", 'host = ["h0059"]')
 
     def both(work: Work) -> None:
         campaigns.start(work, first)
         campaigns.start(work, second)
 
     with pytest.raises(RefusedError, match="campaign a has 1 of the hosts"):
-        it.order(both, actor="alice")
+        world.order(both, actor="alice")
 
 
 def test_a_start_reads_no_host_of_campaigns_that_its_plan_has_seen() -> None:
-    it = of(100)
-    assert begin(it, prepare(it, "a", 'all = true, except = ["h0099"]'))
-    second = prepare(it, "b", 'host = ["h0099"]')
+    world = of(100)
+    assert begin(world, prepare(world, "a", 'all = true, except = ["h0099"]'))
+    second = prepare(world, "b", 'host = ["h0099"]')
     rows: Counter[str] = Counter()
-    it.read(
+    world.read(
         lambda reader: campaign_hosts.check_free(
             Counted(reader, rows).reader, second.hosts, known=second.seen
         )
@@ -123,18 +125,18 @@ def test_a_start_reads_no_host_of_campaigns_that_its_plan_has_seen() -> None:
 
 
 def test_hosts_of_an_ended_campaign_are_free() -> None:
-    it = of(2)
-    first, second = prepare(it, "a"), prepare(it, "b")
-    assert begin(it, first)
-    steer(it, lambda work: campaigns.abort(work, "a"))
-    assert begin(it, second)
+    world = of(2)
+    first, second = prepare(world, "a"), prepare(world, "b")
+    assert begin(world, first)
+    steer(world, lambda work: campaigns.abort(work, "a"))
+    assert begin(world, second)
 
 
 def test_host_that_is_removed_is_skipped_and_frees_its_place() -> None:
-    it = of(4)
-    assert begin(it, prepare(it, "a"))
-    it.settle()
-    (first,) = announced(it)
+    world = of(4)
+    assert begin(world, prepare(world, "a"))
+    world.settle()
+    (first,) = announced(world)
     assert first == name_of(0)
     left = fleet([{f"s{number}": 0} for number in range(4)])
     # The announced host and the last one go, with their VMs.
@@ -146,76 +148,78 @@ def test_host_that_is_removed_is_skipped_and_frees_its_place() -> None:
             start = left.index(table)
             end = left.find("[[", start + 2)
             left = left[:start] + (left[end:] if end >= 0 else "")
-    it.apply_fleet(left)
-    it.settle()
-    assert announced(it) == [name_of(1)]
-    it.advance("1d")
-    found = campaign(it, "a")
-    assert (found.state, found.done, found.skipped) == (CampaignState.DONE, 2, 2)
+    world.apply_fleet(left)
+    world.settle()
+    assert announced(world) == [name_of(1)]
+    world.advance("1d")
+    row = campaign(world, "a")
+    assert (row.state, row.done, row.skipped) == (CampaignState.DONE, 2, 2)
 
 
-def ordered(it: World, *hosts: str) -> str:
+def ordered(world: World, *hosts: str) -> str:
     """Maintain these hosts; return the ID of the rollout."""
     wishes = OrderOptions()
-    made = it.order(lambda work: maintain(work, hosts, Action.REBOOT, wishes))
-    it.settle()
-    return made.request_id
+    result = world.order(lambda work: maintain(work, hosts, Action.REBOOT, wishes))
+    world.settle()
+    return result.request_id
 
 
 def test_a_rollout_of_several_hosts_is_a_campaign_before_it_is_steered() -> None:
-    it = of(4)
-    name = ordered(it, "h0000", "h0001")
+    world = of(4)
+    name = ordered(world, "h0000", "h0001")
     with pytest.raises(RefusedError, match=f"campaign {name} has 2 of the hosts"):
-        prepare(it, "a")
-    assert begin(it, prepare(it, "b", 'host = ["h0002"]'))
+        prepare(world, "a")
+    assert begin(world, prepare(world, "b", 'host = ["h0002"]'))
     with pytest.raises(RefusedError, match=f"host h0001 is in campaign {name}"):
-        steer(it, lambda work: adding.add_hosts(work, "b", ["h0001"], with_drift=False))
-    steer(it, lambda work: campaigns.pause(work, name))
+        steer(
+            world, lambda work: adding.add_hosts(work, "b", ["h0001"], with_drift=False)
+        )
+    steer(world, lambda work: campaigns.pause(work, name))
 
 
 def test_a_rollout_that_begins_after_the_plan_keeps_its_hosts() -> None:
-    it = of(3)
-    ready = prepare(it, "a")
-    ordered(it, "h0000", "h0001")
-    assert not begin(it, ready)
+    world = of(3)
+    ready = prepare(world, "a")
+    ordered(world, "h0000", "h0001")
+    assert not begin(world, ready)
 
 
 def test_a_single_host_is_no_campaign() -> None:
-    it = of(3)
-    ready = prepare(it, "a")
-    ordered(it, "h0000")
-    assert begin(it, ready)
+    world = of(3)
+    ready = prepare(world, "a")
+    ordered(world, "h0000")
+    assert begin(world, ready)
 
 
 def test_failed_host_of_a_campaign_is_repaired_alone_and_joins_no_other() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
-    it = world_of([{f"s{number}": 0} for number in range(4)], driver=driver)
-    assert begin(it, prepare(it, "a", 'host = ["h0000", "h0001"]'))
-    it.settle()
-    while not campaign(it, "a").failed:
-        it.advance("1m")
+    world = world_of([{f"s{number}": 0} for number in range(4)], driver=driver)
+    assert begin(world, prepare(world, "a", 'host = ["h0000", "h0001"]'))
+    world.settle()
+    while not campaign(world, "a").failed:
+        world.advance("1m")
     with pytest.raises(RefusedError, match="host h0000 has failed in campaign a"):
-        ordered(it, "h0000", "h0002")
-    given = VerbRequest(targets=("h0000", "h0002"), values={})
+        ordered(world, "h0000", "h0002")
+    request = VerbRequest(targets=("h0000", "h0002"), values={})
     with pytest.raises(RefusedError, match="host h0000 has failed in campaign a"):
-        it.order(lambda work: DECISIONS["host-drain"](work, given))
-    assert ordered(it, "h0000"), "a repair by hand stays possible"
+        world.order(lambda work: DECISIONS["host-drain"](work, request))
+    assert ordered(world, "h0000"), "a repair by hand stays possible"
 
 
 def test_plan_names_the_campaigns_that_have_its_hosts_as_the_start_does() -> None:
-    it = of(5)
-    assert held_in_plan(it, "a") == []
-    assert begin(it, prepare(it, "a", 'host = ["h0001", "h0003"]'))
-    other = ordered(it, "h0002", "h0004")
-    first, second = held_in_plan(it, "b")
+    world = of(5)
+    assert held_in_plan(world, "a") == []
+    assert begin(world, prepare(world, "a", 'host = ["h0001", "h0003"]'))
+    other = ordered(world, "h0002", "h0004")
+    first, second = held_in_plan(world, "b")
     assert (first["name"], first["state"]) == ("a", "Running")
     assert (first["host_count"], first["hosts"]) == (2, ["h0001", "h0003"])
     assert first["refuses_start"]
     assert "`forewarn campaign skip a h0001 h0003 --reason TEXT`" in first["hint"]
     assert (second["name"], second["hosts"]) == (other, ["h0002", "h0004"])
     with pytest.raises(RefusedError) as refused:
-        prepare(it, "b")
+        prepare(world, "b")
     # The order of the campaigns is that of the plan.
     assert (refused.value.message, refused.value.hint) == (
         first["message"],
@@ -226,12 +230,12 @@ def test_plan_names_the_campaigns_that_have_its_hosts_as_the_start_does() -> Non
 def test_plan_of_an_emergency_says_which_hosts_it_takes_over() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
-    it = world_of([{f"s{number}": 0} for number in range(4)], driver=driver)
-    assert begin(it, prepare(it, "a", 'host = ["h0000", "h0001", "h0002"]'))
-    it.settle()
-    while not campaign(it, "a").failed:
-        it.advance("1m")
-    failed, taken = held_in_plan(it, "b", "\nemergency = true")
+    world = world_of([{f"s{number}": 0} for number in range(4)], driver=driver)
+    assert begin(world, prepare(world, "a", 'host = ["h0000", "h0001", "h0002"]'))
+    world.settle()
+    while not campaign(world, "a").failed:
+        world.advance("1m")
+    failed, taken = held_in_plan(world, "b", "\nemergency = true")
     assert (failed["hosts"], failed["refuses_start"]) == (["h0000"], True)
     assert "`forewarn campaign skip a h0000 --reason TEXT`" in failed["hint"]
     assert (taken["hosts"], taken["refuses_start"]) == (["h0001", "h0002"], False)

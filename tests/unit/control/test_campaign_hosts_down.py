@@ -42,9 +42,9 @@ def restore(world: World, host: str) -> None:
 
 def open_of(world: World, host: str) -> Operation:
     (record,) = (
-        each
-        for each in world.operations()
-        if each.host == host and not each.ended_at and each.position
+        operation
+        for operation in world.operations()
+        if operation.host == host and not operation.ended_at and operation.position
     )
     return record
 
@@ -74,7 +74,9 @@ def test_an_announced_host_that_goes_down_is_announced_again() -> None:
     fail(world, first)
     assert announced(world) == [name_of(1)]
     (old,) = (
-        each for each in world.operations() if isinstance(each.note, HostWentDown)
+        operation
+        for operation in world.operations()
+        if isinstance(operation.note, HostWentDown)
     )
     again = open_of(world, first)
     assert operators.note(old.note) == (

@@ -46,7 +46,7 @@ def check(world: World, memory: CampaignMemory) -> dict[str, Any]:
     """Return what the memory says, which is what reading all hosts says."""
     found, _ = kept(world, memory)
     whole = tree(world)
-    left_out = sum(each["racks"] for each in whole["clusters"])
+    left_out = sum(cluster["racks"] for cluster in whole["clusters"])
     assert found == {**whole, "racks": [], "racks_left_out": left_out}
     return found
 
@@ -79,33 +79,33 @@ STORY: list[Step] = [
 def test_memory_says_what_reading_all_hosts_says_after_each_change() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s1-1", times=3))
-    it = world_of(driver=driver)
-    start(it, TWO_AT_ONCE)
+    world = world_of(driver=driver)
+    start(world, TWO_AT_ONCE)
     memory = CampaignMemory()
     seen = set[str]()
     for step in STORY:
-        it.advance("2m")
-        seen |= set(check(it, memory)["counts"])
-        step(it)
-        seen |= set(check(it, memory)["counts"])
-    while not campaign(it).has_ended:
-        it.advance("5m")
-        check(it, memory)
+        world.advance("2m")
+        seen |= set(check(world, memory)["counts"])
+        step(world)
+        seen |= set(check(world, memory)["counts"])
+    while not campaign(world).has_ended:
+        world.advance("5m")
+        check(world, memory)
     assert {"planned", "announced", "failed", "done", "skipped"} <= seen
-    assert "c7" in {each["cluster"] for each in check(it, memory)["clusters"]}
+    assert "c7" in {cluster["cluster"] for cluster in check(world, memory)["clusters"]}
 
 
 def test_next_read_depends_on_what_changed_and_not_on_the_hosts() -> None:
     def rows(hosts: int) -> int:
-        it = world_of(hosts)
-        start(it, TWO_AT_ONCE)
-        it.advance("1m")
+        world = world_of(hosts)
+        start(world, TWO_AT_ONCE)
+        world.advance("1m")
         memory = CampaignMemory()
-        _, first = kept(it, memory)
+        _, first = kept(world, memory)
         assert first["all_operations"] > hosts
-        it.advance("20m")
-        _, read = kept(it, memory)
-        assert kept(it, memory)[1].total() < 10
+        world.advance("20m")
+        _, read = kept(world, memory)
+        assert kept(world, memory)[1].total() < 10
         return read.total()
 
     assert rows(8) == rows(40)
@@ -114,15 +114,15 @@ def test_next_read_depends_on_what_changed_and_not_on_the_hosts() -> None:
 def test_all_hosts_are_read_again_after_very_many_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    it = world_of()
-    start(it, TWO_AT_ONCE)
+    world = world_of()
+    start(world, TWO_AT_ONCE)
     memory = CampaignMemory()
-    check(it, memory)
+    check(world, memory)
     monkeypatch.setattr(campaign_memory, "ENTRIES_MAX", 3)
-    it.advance("25m")
-    _, rows = kept(it, memory)
+    world.advance("25m")
+    _, rows = kept(world, memory)
     assert rows["all_operations"]
-    check(it, memory)
+    check(world, memory)
 
 
 TIMES = st.integers(0, 50)
@@ -141,8 +141,8 @@ def test_busy_hosts_are_counted_the_same_from_sorted_instants(
         Stretch(HostState.DONE, begins, 0 if goes_on else begins + length + 1)
         for begins, length, goes_on in work
     ]
-    begins = sorted(each.begins for each in stretches)
-    ends = sorted(each.ends for each in stretches if each.ends)
+    begins = sorted(stretch.begins for stretch in stretches)
+    ends = sorted(stretch.ends for stretch in stretches if stretch.ends)
     last = first + width
     assert lanes.busy_between(begins, ends, first, last, steps=steps) == lanes.busy(
         stretches, first, last, steps=steps

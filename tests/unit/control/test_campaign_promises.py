@@ -46,88 +46,90 @@ def of(hosts: int, driver: SimulatedDriver | None = None) -> World:
 
 def test_two_open_campaigns_have_different_names() -> None:
     """Run a campaign, "Start"."""
-    it = of(4)
+    world = of(4)
     select = 'select = {{ host = ["{}"] }}'.format
     one, other = (
         file_of().replace("select = { all = true }", select(name_of(number)))
         for number in (0, 1)
     )
-    start_text(it, one)
+    start_text(world, one)
     with pytest.raises(RefusedError, match="bios"):
-        start_text(it, other)
-    it.advance("1d")
-    assert campaign(it).state is CampaignState.DONE
-    start_text(it, other)
-    assert campaign(it).state is CampaignState.RUNNING
+        start_text(world, other)
+    world.advance("1d")
+    assert campaign(world).state is CampaignState.DONE
+    start_text(world, other)
+    assert campaign(world).state is CampaignState.RUNNING
 
 
 def test_each_stage_begins_with_one_host_in_flight() -> None:
     """Run a campaign, "Stages"."""
-    it = of(16)
-    start(it, FOUR + '[[campaign.stage]]\nhosts = 8\nsoak = "1h"\n')
+    world = of(16)
+    start(world, FOUR + '[[campaign.stage]]\nhosts = 8\nsoak = "1h"\n')
     most = {1: [0], 2: [0]}
-    while campaign(it).state is CampaignState.RUNNING:
-        it.advance("1m")
-        seen = most[min(2, campaign(it).stage)]
-        if len(in_work(it)) > seen[-1]:
-            seen.append(len(in_work(it)))
+    while campaign(world).state is CampaignState.RUNNING:
+        world.advance("1m")
+        seen = most[min(2, campaign(world).stage)]
+        if len(in_work(world)) > seen[-1]:
+            seen.append(len(in_work(world)))
     assert most == {1: [0, 1, 2, 4], 2: [0, 1, 2, 4]}
 
 
 def test_smaller_budget_keeps_announced_hosts_and_announces_none() -> None:
     """Run a campaign, "Change a running campaign"."""
-    it = of(16)
-    start(it, FOUR + ONE_STAGE)
-    while len(announced(it)) < 4:
-        it.advance("1m")
-    before = set(announced(it))
+    world = of(16)
+    start(world, FOUR + ONE_STAGE)
+    while len(announced(world)) < 4:
+        world.advance("1m")
+    before = set(announced(world))
     values = {"in_flight": "2"}
-    steer(it, lambda work: campaign_changes.change(work, campaign(it), values))
-    assert set(announced(it)) == before
-    while before & set(in_work(it)):
-        new = set(in_work(it)) - before
-        assert not new or len(in_work(it)) <= 2
-        it.advance("1m")
-    it.advance("30m")
-    assert len(in_work(it)) == 2
+    steer(world, lambda work: campaign_changes.change(work, campaign(world), values))
+    assert set(announced(world)) == before
+    while before & set(in_work(world)):
+        new = set(in_work(world)) - before
+        assert not new or len(in_work(world)) <= 2
+        world.advance("1m")
+    world.advance("30m")
+    assert len(in_work(world)) == 2
 
 
 def test_a_check_that_was_ignored_counts_again_in_the_next_stage() -> None:
     """Run a campaign, "Checks"."""
-    it = of(6)
-    it.plane.checks = Board({"errors": 5 * MINUTE})
+    world = of(6)
+    world.plane.checks = Board({"errors": 5 * MINUTE})
 
     def say(outcome: Outcome, minutes: int) -> None:
         for _ in range(minutes):
             result = CheckResult(
-                name="errors", outcome=outcome, reason="3 errors", at=it.now
+                name="errors", outcome=outcome, reason="3 errors", at=world.now
             )
-            it.plane.checks.take(result)
-            it.advance("1m")
+            world.plane.checks.take(result)
+            world.advance("1m")
 
-    start(it, CHECK + "[[campaign.stage]]\nhosts = 2\n")
+    start(world, CHECK + "[[campaign.stage]]\nhosts = 2\n")
     say(Outcome.PASS, 2)
     say(Outcome.FAIL, 2)
-    assert campaign(it).state is CampaignState.HALTED
+    assert campaign(world).state is CampaignState.HALTED
     steer(
-        it,
+        world,
         lambda work: campaigns.resume(work, "bios", by_all=False, despite=["errors"]),
     )
     say(Outcome.FAIL, 4 * 60)
-    found = campaign(it)
-    assert (found.stage, found.done) == (2, 2)
-    assert found.halt is not None
-    assert found.halt.cause is HaltCause.CHECK
+    row = campaign(world)
+    assert (row.stage, row.done) == (2, 2)
+    assert row.halt is not None
+    assert row.halt.cause is HaltCause.CHECK
 
 
 def test_all_pauses_end_together_if_that_is_wanted() -> None:
     """Run a campaign, "Pause and halt"."""
-    it = of(2)
-    start(it)
+    world = of(2)
+    start(world)
     for actor in ("alice", "bob"):
-        steer(it, lambda work: campaigns.pause(work, "bios"), actor=actor)
-    steer(it, lambda work: campaigns.resume(work, "bios", by_all=True), actor="carol")
-    assert campaign(it).state is CampaignState.RUNNING
+        steer(world, lambda work: campaigns.pause(work, "bios"), actor=actor)
+    steer(
+        world, lambda work: campaigns.resume(work, "bios", by_all=True), actor="carol"
+    )
+    assert campaign(world).state is CampaignState.RUNNING
 
 
 def test_third_failure_of_the_last_stage_halts_it_by_default() -> None:
@@ -135,31 +137,31 @@ def test_third_failure_of_the_last_stage_halts_it_by_default() -> None:
     driver = SimulatedDriver()
     for vm in ("s1-1", "s4-4", "s7-7"):
         driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm=vm, times=3))
-    it = of(10, driver)
-    start(it)
-    while len(campaign(it).failed_hosts) < 2:
-        it.advance("1m")
-    it.advance("30m")
-    assert campaign(it).state is CampaignState.RUNNING
-    it.advance("1d")
-    found = campaign(it)
-    assert found.state is CampaignState.HALTED
-    assert found.failed_hosts == (name_of(1), name_of(4), name_of(7))
+    world = of(10, driver)
+    start(world)
+    while len(campaign(world).failed_hosts) < 2:
+        world.advance("1m")
+    world.advance("30m")
+    assert campaign(world).state is CampaignState.RUNNING
+    world.advance("1d")
+    row = campaign(world)
+    assert row.state is CampaignState.HALTED
+    assert row.failed_hosts == (name_of(1), name_of(4), name_of(7))
 
 
 def test_a_window_that_closes_ends_nothing() -> None:
     """Campaign recipes, "It must continue where it stopped"."""
-    it = of(6)
-    start(it, '[[campaign.window]]\nstart = "22:00"\nlength = "1h"\n' + ONE_STAGE)
+    world = of(6)
+    start(world, '[[campaign.window]]\nstart = "22:00"\nlength = "1h"\n' + ONE_STAGE)
     done: list[int] = []
     for _ in range(6):
-        it.advance("1d")
-        found = campaign(it)
-        done.append(found.done)
-        if found.state is CampaignState.RUNNING:
-            assert waits_for(it)
+        world.advance("1d")
+        row = campaign(world)
+        done.append(row.done)
+        if row.state is CampaignState.RUNNING:
+            assert waits_for(world)
     assert 0 < done[0] < done[1] < 6
-    assert campaign(it).state is CampaignState.DONE
+    assert campaign(world).state is CampaignState.DONE
 
 
 def test_automatic_order_finishes_a_zone_before_the_next() -> None:
@@ -169,12 +171,12 @@ def test_automatic_order_finishes_a_zone_before_the_next() -> None:
         f'[[vm]]\nname = "v{number}"\nhost = "h{number}"\n'
         for number in range(8)
     ]
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
-    start_text(it, file_of().replace('order = "rack"', 'order = "auto"'))
-    it.advance("2d")
-    assert campaign(it).state is CampaignState.DONE
-    begun = sorted(it.operations(), key=lambda each: each.started_at)
-    zones = [int(each.host.removeprefix("h")) % 2 for each in begun]
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
+    start_text(world, file_of().replace('order = "rack"', 'order = "auto"'))
+    world.advance("2d")
+    assert campaign(world).state is CampaignState.DONE
+    begun = sorted(world.operations(), key=lambda each: each.started_at)
+    zones = [int(operation.host.removeprefix("h")) % 2 for operation in begun]
     assert zones in ([0] * 4 + [1] * 4, [1] * 4 + [0] * 4)
 
 
@@ -188,7 +190,7 @@ def test_reserve_does_not_stop_the_moves_of_an_emergency() -> None:
     ]
     begun = Counter[bool]()
     for is_emergency in (False, True):
-        it = World(
+        world = World(
             store=MemoryStore,
             driver=SimulatedDriver(),
             fleet="\n".join(lines),
@@ -198,10 +200,10 @@ def test_reserve_does_not_stop_the_moves_of_an_emergency() -> None:
         if is_emergency:
             text = text.replace("order =", "emergency = true\norder =")
         try:
-            start_text(it, text)
+            start_text(world, text)
         except RefusedError:
             continue
-        begun[is_emergency] = len(in_work(it))
+        begun[is_emergency] = len(in_work(world))
     assert begun == {True: 1}
 
 
@@ -209,42 +211,42 @@ def test_lower_limit_of_the_service_lets_hosts_in_flight_continue() -> None:
     """Run a campaign, "Several campaigns at once"."""
     hosts = [{f"s{number}": 0} for number in range(12)]
     store = MemoryStore()
-    it = World(
+    world = World(
         store=lambda: store,
         driver=SimulatedDriver(),
         fleet=fleet(hosts),
         policy=Policy(campaigns_in_flight=4),
     )
-    start(it, FOUR + ONE_STAGE)
-    while len(in_work(it)) < 4:
-        it.advance("1m")
-    before = set(in_work(it))
-    it.plane.policy = replace(it.plane.policy, campaigns_in_flight=1)
-    while before & set(in_work(it)):
-        assert set(in_work(it)) <= before or len(in_work(it)) == 1
-        it.advance("1m")
-    it.advance("1d")
-    assert campaign(it).state is CampaignState.DONE
+    start(world, FOUR + ONE_STAGE)
+    while len(in_work(world)) < 4:
+        world.advance("1m")
+    before = set(in_work(world))
+    world.plane.policy = replace(world.plane.policy, campaigns_in_flight=1)
+    while before & set(in_work(world)):
+        assert set(in_work(world)) <= before or len(in_work(world)) == 1
+        world.advance("1m")
+    world.advance("1d")
+    assert campaign(world).state is CampaignState.DONE
 
 
-def digest(it: World, text: str) -> str:
+def digest(world: World, text: str) -> str:
     """Return the digest of a plan that is made now."""
-    asked = campaign_plans.plan_request(
-        CampaignText(name="bios.toml", text=text), it.plane.policy, now=it.now
+    request = campaign_plans.plan_request(
+        CampaignText(name="bios.toml", text=text), world.plane.policy, now=world.now
     )
-    return it.read(lambda reader: campaign_plans.plan_of(reader, asked)).digest
+    return world.read(lambda reader: campaign_plans.plan_of(reader, request)).digest
 
 
 def test_digest_of_a_plan_depends_on_file_hosts_order_and_budgets() -> None:
     """Plan a campaign, at its end."""
-    it = of(4)
-    first = digest(it, file_of())
-    it.advance("2d")
-    assert digest(it, file_of()) == first
+    world = of(4)
+    first = digest(world, file_of())
+    world.advance("2d")
+    assert digest(world, file_of()) == first
     for changed in (
         file_of(FOUR + ONE_STAGE),
         file_of(impact="freeze"),
         file_of().replace("all = true", f'all = true, except = ["{name_of(3)}"]'),
         file_of().replace("CVE-2026-1234", "another"),
     ):
-        assert digest(it, changed) != first
+        assert digest(world, changed) != first

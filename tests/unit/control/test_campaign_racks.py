@@ -71,8 +71,8 @@ def rows(world: World) -> list[dict[str, Any]]:
     report = world.read(lambda reader: campaign_report(reader, now, now=world.now))
     total = Counter[str]()
     for row in found["racks"]:
-        assert row["hosts"] == sum(row[each.value] for each in HostCourse)
-        total.update({each.value: row[each.value] for each in HostCourse})
+        assert row["hosts"] == sum(row[course.value] for course in HostCourse)
+        total.update({course.value: row[course.value] for course in HostCourse})
     assert total == {
         "done": report["done"],
         "in_flight": report["in_flight"],
@@ -86,49 +86,49 @@ def rows(world: World) -> list[dict[str, Any]]:
 def test_rows_follow_each_host_to_its_end() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s4-4", times=3))
-    it = world_of(6, 2, driver=driver)
-    start(it, TWO_STAGES)
-    first = [(each["stage"], each["rack"], each["hosts"]) for each in rows(it)]
+    world = world_of(6, 2, driver=driver)
+    start(world, TWO_STAGES)
+    first = [(row["stage"], row["rack"], row["hosts"]) for row in rows(world)]
     assert first == [(1, "r0", 1), (2, "r0", 1), (2, "r1", 2), (2, "r2", 2)]
     seen = set[str]()
     for _ in range(60):
-        it.advance("10m")
-        seen |= {name for row in rows(it) for name, value in row.items() if value}
+        world.advance("10m")
+        seen |= {name for row in rows(world) for name, value in row.items() if value}
     assert {"in_flight", "done", "failed"} <= seen
-    assert [each["failed"] for each in rows(it)] == [0, 0, 0, 1]
-    steer(it, lambda work: campaigns.skip(work, "bios", ["h0004"]))
-    assert rows(it)[-1]["skipped"] == 1
+    assert [row["failed"] for row in rows(world)] == [0, 0, 0, 1]
+    steer(world, lambda work: campaigns.skip(work, "bios", ["h0004"]))
+    assert rows(world)[-1]["skipped"] == 1
 
 
 def test_hosts_that_an_abort_leaves_out_are_skipped() -> None:
-    it = world_of(4, 4)
-    start(it, TWO_STAGES)
-    steer(it, lambda work: campaigns.abort(work, "bios"))
-    assert [each["skipped"] for each in rows(it)] == [1, 3]
+    world = world_of(4, 4)
+    start(world, TWO_STAGES)
+    steer(world, lambda work: campaigns.abort(work, "bios"))
+    assert [row["skipped"] for row in rows(world)] == [1, 3]
 
 
 def test_a_snapshot_of_the_file_gives_the_same_rows(tmp_path: Path) -> None:
     """The operator API reads single fields of a snapshot."""
     file = tmp_path / "racks.db"
-    it = world_of(6, 2, store=lambda: SqliteStore(file))
-    start(it, TWO_STAGES)
-    it.advance("2h")
-    expected = rows(it)
+    world = world_of(6, 2, store=lambda: SqliteStore(file))
+    start(world, TWO_STAGES)
+    world.advance("2h")
+    expected = rows(world)
     snapshot = snapshots_of(file)
-    found = snapshot.read(
-        lambda reader: campaign_racks.campaign_racks(reader, campaign(it))
+    stored = snapshot.read(
+        lambda reader: campaign_racks.campaign_racks(reader, campaign(world))
     )
     snapshot.close()
-    assert found["racks"] == expected
+    assert stored["racks"] == expected
 
 
 def test_only_the_hosts_of_the_campaign_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "racks.db"
-    it = world_of(40, 2, store=lambda: SqliteStore(file))
+    world = world_of(40, 2, store=lambda: SqliteStore(file))
     text = file_of(TWO_STAGES).replace("{ all = true }", '{ rack = ["r3", "r4"] }')
-    start_text(it, text)
+    start_text(world, text)
     read: list[tuple[Any, ...]] = []
     pages = Connection.pages
 
@@ -139,11 +139,11 @@ def test_only_the_hosts_of_the_campaign_are_read(
 
     monkeypatch.setattr(Connection, "pages", noted)
     snapshot = snapshots_of(file)
-    found = snapshot.read(
-        lambda reader: campaign_racks.campaign_racks(reader, campaign(it))
+    stored = snapshot.read(
+        lambda reader: campaign_racks.campaign_racks(reader, campaign(world))
     )
     snapshot.close()
-    assert {each["rack"] for each in found["racks"]} == {"r3", "r4"}
+    assert {rack["rack"] for rack in stored["racks"]} == {"r3", "r4"}
     assert len([row for row in read if row[1] in {"r3", "r4"}]) == 4
     # An operation and a host for each of the four hosts.
     assert len(read) == 8

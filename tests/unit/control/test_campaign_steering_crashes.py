@@ -126,7 +126,7 @@ class Story:
         orders.pop(0)
 
     def _is_last_in_work(self) -> bool:
-        states = [each.state for each in self.world.operations()]
+        states = [operation.state for operation in self.world.operations()]
         return (
             campaign(self.world).done == HOSTS - 1
             and OperationState.IMPACTING in states
@@ -136,8 +136,12 @@ class Story:
         """Check the end, and that no host was rebooted twice."""
         record = campaign(self.world)
         assert record.state is self.end
-        done = sorted(each.host for each in ended(self.world, OperationState.DONE))
-        started = [each for each in self.world.operations() if each.started_at]
+        done = sorted(
+            operation.host for operation in ended(self.world, OperationState.DONE)
+        )
+        started = [
+            operation for operation in self.world.operations() if operation.started_at
+        ]
         if self.end is CampaignState.DONE:
             assert done == [name_of(number) for number in range(HOSTS)]
         assert len(started) == len(done) == record.done

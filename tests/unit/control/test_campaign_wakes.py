@@ -51,14 +51,14 @@ def put_on(world: World) -> None:
 
 
 def test_a_stage_whose_hosts_were_all_skipped_before_it_ends_at_once() -> None:
-    it = of()
+    world = of()
     stage = "[[campaign.stage]]\nhosts = {}\n"
-    start(it, stage.format(1) + stage.format(2))
-    steer(it, lambda work: campaigns.skip(work, "bios", [IN_TURN[1]]))
-    it.advance("40m")
-    found = campaign(it)
-    assert (found.done, found.stage) == (1, 3)
-    assert announced(it) == [IN_TURN[2]]
+    start(world, stage.format(1) + stage.format(2))
+    steer(world, lambda work: campaigns.skip(work, "bios", [IN_TURN[1]]))
+    world.advance("40m")
+    row = campaign(world)
+    assert (row.done, row.stage) == (1, 3)
+    assert announced(world) == [IN_TURN[2]]
 
 
 RACKS = (
@@ -71,26 +71,26 @@ def with_a_failed_host() -> World:
     """Return a campaign that has one failed host, which takes the place of its rack."""
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
-    it = of(driver)
-    start(it, RACKS)
-    it.advance("3h")
-    assert campaign(it).failed_hosts == (IN_TURN[0],)
-    assert campaign(it).done == 1, "the host of the other rack"
-    assert announced(it) == []
-    return it
+    world = of(driver)
+    start(world, RACKS)
+    world.advance("3h")
+    assert campaign(world).failed_hosts == (IN_TURN[0],)
+    assert campaign(world).done == 1, "the host of the other rack"
+    assert announced(world) == []
+    return world
 
 
 def test_skipping_a_failed_host_gives_its_place_in_the_rack_to_the_next_host() -> None:
-    it = with_a_failed_host()
-    steer(it, lambda work: campaigns.skip(work, "bios", [IN_TURN[0]]))
-    assert announced(it) == [IN_TURN[1]]
+    world = with_a_failed_host()
+    steer(world, lambda work: campaigns.skip(work, "bios", [IN_TURN[0]]))
+    assert announced(world) == [IN_TURN[1]]
 
 
 def test_a_retried_host_whose_window_is_closed_leaves_its_place_to_the_next() -> None:
-    it = with_a_failed_host()
-    steer(it, lambda work: campaigns.retry(work, "bios", [IN_TURN[0]]))
-    assert of_host(it, IN_TURN[0]).state is OperationState.FAILED
-    assert announced(it) == [IN_TURN[1]]
+    world = with_a_failed_host()
+    steer(world, lambda work: campaigns.retry(work, "bios", [IN_TURN[0]]))
+    assert of_host(world, IN_TURN[0]).state is OperationState.FAILED
+    assert announced(world) == [IN_TURN[1]]
 
 
 STEPS = '[campaign.steps]\nwork = { step = "flash" }\n' + RACKS
@@ -99,38 +99,40 @@ STEPS = '[campaign.steps]\nwork = { step = "flash" }\n' + RACKS
 def at_work(world: World) -> list[str]:
     """Return the hosts with a visit that is announced or in work."""
     open_ = world.read(lambda reader: list(every(reader, kinds.OPEN_VISITS)))
-    return [each.host for each in open_ if each.occupies_host]
+    return [visit.host for visit in open_ if visit.occupies_host]
 
 
 def with_a_failed_visit() -> World:
     driver = SimulatedDriver()
     driver.inject(parse_fault("work fail"))
-    it = of(driver)
-    start(it, STEPS, impact="none")
-    it.advance("3h")
-    assert campaign(it).failed_hosts == (IN_TURN[0],)
-    assert at_work(it) == []
-    return it
+    world = of(driver)
+    start(world, STEPS, impact="none")
+    world.advance("3h")
+    assert campaign(world).failed_hosts == (IN_TURN[0],)
+    assert at_work(world) == []
+    return world
 
 
 def test_skipping_a_failed_visit_gives_its_place_to_one_host_until_it_is_done() -> None:
-    it = with_a_failed_visit()
-    steer(it, lambda work: campaigns.skip(work, "bios", [IN_TURN[0]]))
-    assert at_work(it) == [IN_TURN[1]]
-    while campaign(it).state is not CampaignState.DONE:
-        it.advance("10s")
-        assert len(at_work(it)) <= 1, "the work goes on after the end of the operation"
+    world = with_a_failed_visit()
+    steer(world, lambda work: campaigns.skip(work, "bios", [IN_TURN[0]]))
+    assert at_work(world) == [IN_TURN[1]]
+    while campaign(world).state is not CampaignState.DONE:
+        world.advance("10s")
+        assert len(at_work(world)) <= 1, (
+            "the work goes on after the end of the operation"
+        )
 
 
 def test_a_visit_that_is_repeated_takes_the_place_of_its_rack() -> None:
-    it = with_a_failed_visit()
-    steer(it, lambda work: campaigns.retry(work, "bios", [IN_TURN[0]]))
+    world = with_a_failed_visit()
+    steer(world, lambda work: campaigns.retry(work, "bios", [IN_TURN[0]]))
     seen: list[str] = []
-    while campaign(it).state is not CampaignState.DONE:
-        now = at_work(it)
+    while campaign(world).state is not CampaignState.DONE:
+        now = at_work(world)
         assert len(now) <= 1
         seen += [host for host in now if host not in seen]
-        it.advance("10s")
+        world.advance("10s")
     assert seen == IN_TURN[:-1]
 
 
@@ -138,19 +140,19 @@ def test_a_visit_that_is_repeated_takes_the_place_of_its_rack() -> None:
 def test_the_end_of_the_brake_continues_a_rollout_whose_next_host_has_failed(
     *, is_campaign: bool
 ) -> None:
-    it = of()
+    world = of()
     if is_campaign:
-        start(it)
+        start(world)
     else:
-        roll_out(it, HOSTS, action=Action.REBOOT)
-    it.advance("16m")
-    put_on(it)
-    it.advance("40m")
-    assert of_host(it, IN_TURN[0]).state is OperationState.DONE
-    fail(it, IN_TURN[1])
-    it.order(brake.take_off, actor="bob")
-    it.settle()
-    assert announced(it) == [IN_TURN[2]]
+        roll_out(world, HOSTS, action=Action.REBOOT)
+    world.advance("16m")
+    put_on(world)
+    world.advance("40m")
+    assert of_host(world, IN_TURN[0]).state is OperationState.DONE
+    fail(world, IN_TURN[1])
+    world.order(brake.take_off, actor="bob")
+    world.settle()
+    assert announced(world) == [IN_TURN[2]]
 
 
 def test_a_cancelled_host_gives_up_the_scope_that_it_has_reserved() -> None:
@@ -159,41 +161,41 @@ def test_a_cancelled_host_gives_up_the_scope_that_it_has_reserved() -> None:
     driver.inject(stall)
     # The second host has the other fault domain, and the third one stays in work.
     domains = [0, 1, 0, 0, 0, 0]
-    it = world_of([{"db": domain} for domain in domains], driver=driver)
-    roll_out(it, len(domains), at_once=2, action=Action.REBOOT)
-    it.advance(PATIENCE + 20 * MINUTE)
-    second = of_host(it, IN_TURN[1])
+    world = world_of([{"db": domain} for domain in domains], driver=driver)
+    roll_out(world, len(domains), at_once=2, action=Action.REBOOT)
+    world.advance(PATIENCE + 20 * MINUTE)
+    second = of_host(world, IN_TURN[1])
     assert waits.reserved("db") in second.waits_for
-    assert of_host(it, name_of(4)).state is OperationState.DONE
-    last = of_host(it, name_of(5))
+    assert of_host(world, name_of(4)).state is OperationState.DONE
+    last = of_host(world, name_of(5))
     assert last.state is OperationState.PLANNED
-    assert "has waited longer" in it.explain(last.operation_id)[0]
+    assert "has waited longer" in world.explain(last.operation_id)[0]
     cancelled = second.operation_id
-    it.order(lambda work: verbs.cancel(work, cancelled, note=Said(text="")))
-    it.settle()
-    assert announced(it) == [last.host]
+    world.order(lambda work: verbs.cancel(work, cancelled, note=Said(text="")))
+    world.settle()
+    assert announced(world) == [last.host]
 
 
 def of_host(world: World, host: str) -> Operation:
-    return next(each for each in world.operations() if each.host == host)
+    return next(operation for operation in world.operations() if operation.host == host)
 
 
 def test_a_host_that_was_approved_while_the_campaign_was_halted_starts_on_resume() -> (
     None
 ):
-    it = of()
-    start(it)
-    (event,) = it.live_events()
-    assert it.vm("s0-0").get().status == 200
+    world = of()
+    start(world)
+    (event,) = world.live_events()
+    assert world.vm("s0-0").get().status == 200
     # The service is busy, so that it does not withdraw the announcement in time.
-    it.plane.bound_turns(lambda: True)
-    it.order(lambda work: campaigns.halt(work, "bios"), reason="a reason")
-    assert it.vm("s0-0").approve(event.event_id).status == 200
-    assert announced(it) == [IN_TURN[0]]
-    it.order(
+    world.plane.bound_turns(lambda: True)
+    world.order(lambda work: campaigns.halt(work, "bios"), reason="a reason")
+    assert world.vm("s0-0").approve(event.event_id).status == 200
+    assert announced(world) == [IN_TURN[0]]
+    world.order(
         lambda work: campaigns.resume(work, "bios", by_all=False), reason="a reason"
     )
-    it.plane.bound_turns(lambda: False)
-    it.settle()
-    assert campaign(it).state is CampaignState.RUNNING
-    assert of_host(it, IN_TURN[0]).state is OperationState.IMPACTING
+    world.plane.bound_turns(lambda: False)
+    world.settle()
+    assert campaign(world).state is CampaignState.RUNNING
+    assert of_host(world, IN_TURN[0]).state is OperationState.IMPACTING

@@ -35,7 +35,7 @@ def plan(
         host_steps=world.driver.host_steps(),
     )
     return json.loads(
-        world.read(lambda reader: campaign_plans.planned(reader, request))
+        world.read(lambda reader: campaign_plans.planned(reader, request).text)
     )
 
 
@@ -75,7 +75,9 @@ def test_a_reboot_without_work_reboots_no_host() -> None:
 
 def test_a_campaign_with_work_has_no_such_warning() -> None:
     world = world_of([{"a": 0}, {}])
-    assert not any("no step work" in each for each in plan(world, WORK)["warnings"])
+    assert not any(
+        "no step work" in warning for warning in plan(world, WORK)["warnings"]
+    )
     start(world, WORK, impact="live-migrate")
     assert report(world)["warnings"] == []
 

@@ -60,17 +60,17 @@ def test_all_hosts_are_migrated_with_one_spare_host(
 ) -> None:
     counts = [0 if number == empty else 3 for number in range(HOSTS)]
     file = tmp_path / "cluster.db"
-    it = World(
+    world = World(
         store=lambda: SqliteStore(file),
         driver=SimulatedDriver(),
         fleet=cluster(counts, domains=domains),
     )
-    roll_out(it, HOSTS, at_once=at_once, action=Action.LIVE_MIGRATE)
-    it.advance("20h")
-    assert set(states(it).values()) == {DONE}
-    assert sum(hosts_of_vms(it).values()) == VMS
-    assert check_of(it, file) == []
-    moves = it.read(
+    roll_out(world, HOSTS, at_once=at_once, action=Action.LIVE_MIGRATE)
+    world.advance("20h")
+    assert set(states(world).values()) == {DONE}
+    assert sum(hosts_of_vms(world).values()) == VMS
+    assert check_of(world, file) == []
+    moves = world.read(
         lambda reader: [
             entry
             for entry in every(reader, kinds.ALL_AUDIT)
@@ -83,10 +83,10 @@ def test_all_hosts_are_migrated_with_one_spare_host(
 
 
 def test_two_hosts_and_one_scale_set_are_migrated() -> None:
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([1, 1]))
-    roll_out(it, 2, action=Action.LIVE_MIGRATE)
-    it.advance("3h")
-    assert set(states(it).values()) == {DONE}
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([1, 1]))
+    roll_out(world, 2, action=Action.LIVE_MIGRATE)
+    world.advance("3h")
+    assert set(states(world).values()) == {DONE}
 
 
 @pytest.mark.parametrize(
@@ -116,26 +116,26 @@ def test_two_hosts_and_one_scale_set_are_migrated() -> None:
 def test_impossible_migration_is_refused_with_the_capacities(
     fleet: str, count: int, said: tuple[str, ...]
 ) -> None:
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=fleet)
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=fleet)
     with pytest.raises(RefusedError) as refused:
-        roll_out(it, count, action=Action.LIVE_MIGRATE)
+        roll_out(world, count, action=Action.LIVE_MIGRATE)
     whole = f"none of these {count} hosts can be emptied: {'; '.join(said)}"
     assert refusal(refused.value) == whole
-    assert not it.operations()
+    assert not world.operations()
 
 
 def test_rollout_with_a_busy_destination_host_is_not_refused() -> None:
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([3, 3, 0]))
-    it.order(
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([3, 3, 0]))
+    world.order(
         lambda work: verbs.maintain(work, ["h0002"], Action.FREEZE, OrderOptions())
     )
-    roll_out(it, 2, action=Action.LIVE_MIGRATE)
-    it.advance("3h")
-    assert set(states(it).values()) == {DONE}
+    roll_out(world, 2, action=Action.LIVE_MIGRATE)
+    world.advance("3h")
+    assert set(states(world).values()) == {DONE}
 
 
 def test_empty_hosts_are_not_refused() -> None:
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([0, 0]))
-    roll_out(it, 2, action=Action.LIVE_MIGRATE)
-    it.advance("3h")
-    assert set(states(it).values()) == {DONE}
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([0, 0]))
+    roll_out(world, 2, action=Action.LIVE_MIGRATE)
+    world.advance("3h")
+    assert set(states(world).values()) == {DONE}

@@ -152,8 +152,8 @@ def test_held_operation_waits_for_not_before_again_after_step_back() -> None:
     restore_host(world, "h2")
     world.advance("50m")
     assert ("Scheduled", "Freeze", ["web_0"]) in seen(world, "web_0")
-    said = world.explain(operation.operation_id)
-    assert "NotBefore is in 9 m" in said, said
+    messages = world.explain(operation.operation_id)
+    assert "NotBefore is in 9 m" in messages, messages
     world.advance("9m")
     assert ("Started", "Freeze", ["web_0"]) in seen(world, "web_0")
 
@@ -162,11 +162,11 @@ def test_explain_shows_a_clock_step_during_the_notice() -> None:
     world = make_world(listening=["web_0", "db_0"])
     [operation] = maintain(world, "h1")
     world.step_clock("1h")
-    said = world.explain(operation.operation_id)
-    assert "the clock was set forward during the notice, which ends in 15 m" in said, (
-        said
-    )
-    assert "tenant shop has not approved (scope web)" in said
+    messages = world.explain(operation.operation_id)
+    assert (
+        "the clock was set forward during the notice, which ends in 15 m" in messages
+    ), messages
+    assert "tenant shop has not approved (scope web)" in messages
     waiting = world.vm("web_0").own_events().json["Events"][0]["WaitsFor"]
     assert {each["Reason"] for each in waiting} >= {"NotBefore", "OwnApproval"}, waiting
 

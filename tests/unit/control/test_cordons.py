@@ -67,7 +67,7 @@ def redeploy(world: World) -> str:
 
 def why(world: World, name: str) -> str:
     return world.read(lambda reader: explanations.explain(reader, name, now=world.now))[
-        "standing"
+        "status"
     ]
 
 
@@ -110,11 +110,11 @@ def test_host_is_open_when_no_owner_is_left(world: World) -> None:
     close(world, "h1", actor="alice", reason="bad DIMM")
     close(world, "h1", actor="bob")
     assert why(world, "h1") == (
-        "it is up, with 0 VMs, and takes no new VM: it is cordoned by alice since "
+        "it is up, with 0 VMs, and takes no new VM: it has been cordoned by alice since "
         "2030-01-01T00:00:00Z (bad DIMM) and by bob since 2030-01-01T00:00:00Z; "
         "no open operation concerns it"
     )
-    assert [each.by.name for each in reopen(world, "h1").cordons] == ["bob"]
+    assert [cordon.by.name for cordon in reopen(world, "h1").cordons] == ["bob"]
     assert not reopen(world, "h1", actor="carol", by_all=True).cordons
 
 
@@ -141,7 +141,7 @@ def test_fleet_file_does_not_undo_a_cordon(world: World) -> None:
     host = world.read(lambda reader: reader.get(Host, "h1"))
     assert host is not None
     assert host.capacity == 7
-    assert [each.by.name for each in host.cordons] == ["alice"]
+    assert [cordon.by.name for cordon in host.cordons] == ["alice"]
 
 
 def test_cordon_survives_a_restart_and_is_in_the_history(world: World) -> None:
@@ -151,7 +151,7 @@ def test_cordon_survives_a_restart_and_is_in_the_history(world: World) -> None:
     entries = world.read(
         lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, "host:h1")
     )
-    told = [(each.kind, each.actor.name, each.why) for each in entries[1:]]
+    told = [(entry.kind, entry.actor.name, entry.why) for entry in entries[1:]]
     assert told == [
         (AuditKind.HOST_CORDONED, "alice", "bad DIMM"),
         (AuditKind.HOST_OPENED, "alice", ""),
@@ -184,7 +184,7 @@ def test_drained_host_is_empty_and_cordoned_after_notice(world: World) -> None:
     drain(world, "h0")
     (event,) = world.vm("web_0").get().events
     assert event["EventType"] == "Freeze"
-    assert [each.reason for each in where(world, "h0").cordons] == ["bad DIMM"]
+    assert [cordon.reason for cordon in where(world, "h0").cordons] == ["bad DIMM"]
     world.vm("web_0").approve(event["EventId"])
     world.advance("20m")
     assert world.stored_vm("web_0").host == "h1"
@@ -199,7 +199,9 @@ def test_hosts_that_are_drained_together_take_no_vm_of_each_other(
     drain(world, "h0", "h1", impact="redeploy")
     world.advance("2h")
     assert world.stored_vm("web_0").host == "h2"
-    assert {each.state for each in world.operations()} == {OperationState.DONE}
+    assert {operation.state for operation in world.operations()} == {
+        OperationState.DONE
+    }
 
 
 def test_drain_without_destination_waits_and_says_why(world: World) -> None:
@@ -219,7 +221,7 @@ def test_drain_without_destination_waits_and_says_why(world: World) -> None:
 def test_drain_keeps_the_cordon_that_its_requester_has(world: World) -> None:
     close(world, "h0", reason="old reason")
     drain(world, "h0")
-    assert [each.reason for each in where(world, "h0").cordons] == ["old reason"]
+    assert [cordon.reason for cordon in where(world, "h0").cordons] == ["old reason"]
 
 
 def test_drain_of_a_vm_that_cannot_be_moved_is_refused_and_cordons_nothing() -> None:
@@ -254,7 +256,7 @@ def test_search_for_destinations_does_not_read_cordoned_hosts() -> None:
         )
 
     rooms, rows = world.read(ask)
-    assert {each.host for each in rooms} == {"h000", "h401"}
+    assert {room.host for room in rooms} == {"h000", "h401"}
     # The question, and a row for each open host.
     assert rows == 3
     redeploy(world)

@@ -101,8 +101,10 @@ def maintain(world: World, *hosts: str, not_before: Micros = 0, **more: bool) ->
 
 def on(world: World, host: str) -> Operation:
     """Return the latest operation of a host."""
-    found = [each for each in world.operations() if each.host == host]
-    return max(found, key=lambda each: (each.ended_at == 0, each.ended_at))
+    operations = [
+        operation for operation in world.operations() if operation.host == host
+    ]
+    return max(operations, key=lambda each: (each.ended_at == 0, each.ended_at))
 
 
 def postponed(world: World) -> dict[str, int]:
@@ -209,7 +211,9 @@ def test_another_reason_counts_also_for_what_was_deferred_before(world: World) -
     maintain(world, "h1", not_before=4 * HOUR)
     defer(world, "web", DAY, reason="an audit")
     found = world.read(lambda reader: list(every(reader, kinds.ALL_CHOICES)))
-    assert [(each.reason, each.deferrals) for each in found] == [("an audit", 1)] * 2
+    assert [(choice.reason, choice.deferrals) for choice in found] == [
+        ("an audit", 1)
+    ] * 2
 
 
 def test_emergency_repair_and_started_work_are_not_deferred(world: World) -> None:

@@ -47,9 +47,9 @@ def apply(gateway: LocalGateway, text: str) -> None:
 
 def asked(
     gateway: LocalGateway, since: Micros, *, vm: str = "", scope: str = ""
-) -> uptime.Asked:
+) -> uptime.SpanSelection:
     period = Period(since=since, until=gateway.now())
-    return uptime.Asked(period=period, vm=vm, scope=scope)
+    return uptime.SpanSelection(period=period, vm=vm, scope=scope)
 
 
 class SlowDriver:

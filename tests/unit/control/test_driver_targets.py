@@ -71,7 +71,9 @@ def maintain(world: World, *hosts: str, action: Action = Action.LIVE_MIGRATE) ->
 
 
 def of_host(world: World, host: str, *, which: int = -1) -> Operation:
-    return [each for each in world.operations() if each.host == host][which]
+    return [operation for operation in world.operations() if operation.host == host][
+        which
+    ]
 
 
 def hosts_of(world: World, *vms: str) -> list[str]:
@@ -92,9 +94,9 @@ def wait_unknown(world: World) -> Operation:
         if of_host(world, "h1").call_state is CallState.UNKNOWN:
             break
         world.advance("10s")
-    found = of_host(world, "h1")
-    assert found.call_state is CallState.UNKNOWN
-    return found
+    operation = of_host(world, "h1")
+    assert operation.call_state is CallState.UNKNOWN
+    return operation
 
 
 ENDED = (OperationState.DONE, OperationState.FAILED)
@@ -236,7 +238,9 @@ def test_vm_on_an_announced_host_gets_a_notice_of_its_own() -> None:
         "vm v0 came to the host without a notice; op-"
     )
     [again] = [
-        each for each in world.operations() if each.host == "h2" and not each.ended_at
+        operation
+        for operation in world.operations()
+        if operation.host == "h2" and not operation.ended_at
     ]
     assert again.state is OperationState.ANNOUNCED
     assert set(again.vms) == {"mine", "v0", "v1"}
@@ -302,7 +306,7 @@ def test_campaign_of_a_full_fleet_is_planned_and_done_by_the_scheduler() -> None
     assert start(world, impact="live-migrate").hosts == 3
     world.advance("1d")
     assert campaign(world).state is CampaignState.DONE
-    moves = [move for each in world.operations() for move in each.moves]
+    moves = [move for operation in world.operations() for move in operation.moves]
     # Forewarn cannot prefer hosts that are done, so a VM may have moved twice.
     assert len(moves) >= 3
     assert all(move.done and move.to_host for move in moves)

@@ -155,9 +155,9 @@ def test_hidden_change_of_cause_adds_no_history_entry() -> None:
     gateway = gateway_of_both()
     order(gateway, lambda work: failures.fail_host(work, "h1"))
     gateway.advance("16m")
-    assert HOST.format("web") in [reason(each) for each in now_held_by(gateway)]
+    assert HOST.format("web") in [reason(blocker) for blocker in now_held_by(gateway)]
     order(gateway, fail_both_alone)
-    assert {WEB, DB} <= {reason(each) for each in now_held_by(gateway)}
+    assert {WEB, DB} <= {reason(blocker) for blocker in now_held_by(gateway)}
     assert len(held(gateway)) == 1
     assert held(gateway, "shop") == [f"{SHOP}; {PLATFORM}"]
     assert held(gateway, "bank") == [f"{BANK}; {PLATFORM}"]

@@ -158,6 +158,6 @@ def test_entry_after_a_clock_step_back_is_in_its_period() -> None:
     whole = world.read(
         lambda reader: list(every(TenantReader(reader, "shop"), kinds.ALL_AUDIT))
     )
-    found = world.read(lambda reader: ask(TenantReader(reader, "shop")))
-    assert found == [entry for entry in whole if entry.at < end]
-    assert found[-1] == whole[-1]
+    entries = world.read(lambda reader: ask(TenantReader(reader, "shop")))
+    assert entries == [entry for entry in whole if entry.at < end]
+    assert entries[-1] == whole[-1]

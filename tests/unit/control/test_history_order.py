@@ -72,12 +72,12 @@ def cancel(world: World, operation: Operation, *, back: int = 0) -> None:
 
 def decided_backwards(world: World) -> list[Operation]:
     """Order and cancel three times, each time with an earlier clock."""
-    made: list[Operation] = []
+    operations: list[Operation] = []
     for back in (0, HOUR, 2 * HOUR):
         operation = maintain(world, back=back)
         cancel(world, operation, back=back)
-        made.append(operation)
-    return made
+        operations.append(operation)
+    return operations
 
 
 def planned(entries: list[AuditEntry]) -> list[str]:
@@ -134,7 +134,7 @@ def test_tenant_cursor_reveals_only_an_instant(world: World) -> None:
         lambda reader: list(every(TenantReader(reader, "shop"), kinds.ALL_AUDIT))
     )
     assert not any(term_of(entry.entry_id) for entry in own)
-    # A key of the store is no cursor: else a tenant could count what others do.
+    # A key of the store is not a cursor: else a tenant could count what others do.
     behind = [
         len(
             world.read(
@@ -151,16 +151,16 @@ def test_tenant_cursor_reveals_only_an_instant(world: World) -> None:
 
 
 def test_period_selects_entries_by_recorded_time(world: World) -> None:
-    made = decided_backwards(world)
+    operations = decided_backwards(world)
     since, until = world.now - HOUR, world.now - HOUR + MINUTE
     bounds = world.read(lambda reader: reader.audit_keys(since, until))
     assert bounds is not None
-    found = [
+    entries = [
         entry
         for entry in world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
         if bounds[0] < entry.key <= bounds[1] and since <= entry.at < until
     ]
-    assert planned(found) == [made[1].operation_id]
+    assert planned(entries) == [operations[1].operation_id]
     assert world.read(lambda reader: reader.audit_keys(1, 2)) is None
 
 
@@ -186,13 +186,13 @@ def test_operation_stays_in_the_history_of_a_vm_that_left(world: World) -> None:
         now=world.now,
     )
     subject = "vm:web_0"
-    found = world.read(
+    entries = world.read(
         lambda reader: list(every(reader, kinds.AUDIT_OF_SUBJECT, subject))
     )
-    assert {entry.operation for entry in found} >= {operation.operation_id}
-    assert all(subject in entry.subjects for entry in found)
+    assert {entry.operation for entry in entries} >= {operation.operation_id}
+    assert all(subject in entry.subjects for entry in entries)
     ends = {AuditKind.EVENT_SHRUNK, AuditKind.EVENT_REMOVED}
-    assert ends & {entry.kind for entry in found}
+    assert ends & {entry.kind for entry in entries}
     [left] = world.read(lambda reader: reader.select(kinds.OPERATIONS_OF_VM, "web_0"))
     assert left.left_vms == ("web_0",)
 
@@ -305,9 +305,9 @@ def test_moved_vm_is_in_the_history_of_both_hosts(world: World) -> None:
 
     world.plane.order(ALICE, move, now=world.now)
     for host in ("h1", "h2"):
-        found = world.read(
+        entries = world.read(
             lambda reader, h=host: list(
                 every(reader, kinds.AUDIT_OF_SUBJECT, f"host:{h}")
             )
         )
-        assert AuditKind.VM_MOVED in {entry.kind for entry in found}
+        assert AuditKind.VM_MOVED in {entry.kind for entry in entries}

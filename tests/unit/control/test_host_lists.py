@@ -46,35 +46,35 @@ def scopes(count: int) -> list[dict[str, int]]:
     return [{f"s{number}": 0} for number in range(count)]
 
 
-def first_page_of(it: World) -> str:
+def first_page_of(world: World) -> str:
     """Order a rollout of which only the first page is planned; return its request."""
-    it.plane.bound_turns(lambda: True)
+    world.plane.bound_turns(lambda: True)
     names = [name_of(number) for number in range(HOSTS)]
-    made = it.order(
+    result = world.order(
         lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions(at_once=3))
     )
-    assert list(states(it)) == names[: rollouts.PAGE]
-    assert it.plane.unplanned == {made.request_id}
-    return made.request_id
+    assert list(states(world)) == names[: rollouts.PAGE]
+    assert world.plane.unplanned == {result.request_id}
+    return result.request_id
 
 
 def test_all_pages_of_a_list_are_stored_before_the_first_announcement() -> None:
     count = 2 * rollouts.PAGE + 10
-    it = world_of(scopes(count))
-    it.plane.bound_turns(lambda: True)
+    world = world_of(scopes(count))
+    world.plane.bound_turns(lambda: True)
     names = [name_of(number) for number in range(count)]
-    it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()))
+    world.order(lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()))
     found: list[int] = []
-    while not in_flight(it):
-        found.append(len(it.operations()))
-        it.plane.advance(now=it.now)
+    while not in_flight(world):
+        found.append(len(world.operations()))
+        world.plane.advance(now=world.now)
     assert found[:2] == [rollouts.PAGE, 2 * rollouts.PAGE]
     assert set(found[2:]) == {count}
-    ordered = sorted(it.operations(), key=lambda each: each.operation_id)
-    assert [each.host for each in ordered] == names
-    assert [each.position for each in ordered] == list(range(1, count + 1))
-    assert len({_in_common(each) for each in ordered[1:]}) == 1
-    assert (request(it).hosts, request(it).unplanned) == (count, ())
+    ordered = sorted(world.operations(), key=lambda each: each.operation_id)
+    assert [operation.host for operation in ordered] == names
+    assert [operation.position for operation in ordered] == list(range(1, count + 1))
+    assert len({_in_common(operation) for operation in ordered[1:]}) == 1
+    assert (request(world).hosts, request(world).unplanned) == (count, ())
 
 
 def _in_common(operation: Operation) -> tuple[object, ...]:
@@ -91,11 +91,11 @@ def _in_common(operation: Operation) -> tuple[object, ...]:
 
 @pytest.mark.usefixtures("short_pages")
 def test_request_without_a_waiting_caller_is_planned_at_once() -> None:
-    it = world_of(scopes(HOSTS))
+    world = world_of(scopes(HOSTS))
     names = [name_of(number) for number in range(HOSTS)]
-    it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()))
-    assert list(states(it)) == names
-    assert len(in_flight(it)) == 1
+    world.order(lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()))
+    assert list(states(world)) == names
+    assert len(in_flight(world)) == 1
 
 
 @pytest.mark.usefixtures("short_pages")
@@ -104,74 +104,76 @@ def test_crash_at_any_commit_loses_no_host_of_a_list(tmp_path: Path) -> None:
     """The order, three pages, and two announcements."""
     for number in range(1, commits + 1):
         file = tmp_path / f"{number}.db"
-        it = world_of(scopes(HOSTS), store=lambda file=file: SqliteStore(file))
-        before = it.passed["committed"]
-        it.crash_at = lambda place, count, at=before + number: (
+        world = world_of(scopes(HOSTS), store=lambda file=file: SqliteStore(file))
+        before = world.passed["committed"]
+        world.crash_at = lambda place, count, at=before + number: (
             place == "committed" and count == at
         )
         with pytest.raises(CrashError):
-            roll_out(it, HOSTS, at_once=3)
-        assert len(states(it)) == min(HOSTS, number * rollouts.PAGE)
-        assert check_of(it, file) == []
-        it.restart()
-        it.advance("2h")
-        assert list(states(it).values()) == [DONE] * HOSTS, number
-        it.store.close()
+            roll_out(world, HOSTS, at_once=3)
+        assert len(states(world)) == min(HOSTS, number * rollouts.PAGE)
+        assert check_of(world, file) == []
+        world.restart()
+        world.advance("2h")
+        assert list(states(world).values()) == [DONE] * HOSTS, number
+        world.store.close()
 
 
 @pytest.mark.usefixtures("short_pages")
 def test_unplanned_hosts_of_a_cancelled_rollout_are_cancelled() -> None:
-    it = world_of(scopes(HOSTS))
-    made = first_page_of(it)
-    it.order(lambda work: verbs.cancel(work, made, note=Said(text="by hand")))
-    it.settle()
-    assert list(states(it).values()) == [CANCELLED] * HOSTS
-    assert request(it).state is RequestState.CANCELLED
-    assert not it.plane.unplanned
+    world = world_of(scopes(HOSTS))
+    made = first_page_of(world)
+    world.order(lambda work: verbs.cancel(work, made, note=Said(text="by hand")))
+    world.settle()
+    assert list(states(world).values()) == [CANCELLED] * HOSTS
+    assert request(world).state is RequestState.CANCELLED
+    assert not world.plane.unplanned
 
 
 @pytest.mark.usefixtures("short_pages")
 def test_rollout_continues_after_its_first_page_was_cancelled() -> None:
-    it = world_of(scopes(HOSTS))
-    first_page_of(it)
-    for operation in it.operations():
+    world = world_of(scopes(HOSTS))
+    first_page_of(world)
+    for operation in world.operations():
         name = operation.operation_id
-        it.order(
+        world.order(
             lambda work, name=name: verbs.cancel(work, name, note=Said(text="by hand"))
         )
-    it.advance("2h")
-    assert Counter(states(it).values()) == {CANCELLED: 2, DONE: HOSTS - 2}
-    assert request(it).state is RequestState.CLOSED
+    world.advance("2h")
+    assert Counter(states(world).values()) == {CANCELLED: 2, DONE: HOSTS - 2}
+    assert request(world).state is RequestState.CLOSED
 
 
 @pytest.mark.usefixtures("short_pages")
 def test_a_host_that_fails_before_its_page_leaves_the_rollout() -> None:
-    it = world_of(scopes(HOSTS))
-    made = first_page_of(it)
-    it.order(lambda work: failures.fail_host(work, name_of(3)))
-    it.order(lambda work: failures.restore_host(work, name_of(3)))
-    it.advance("2h")
-    (left,) = [each for each in it.operations() if each.state is CANCELLED]
+    world = world_of(scopes(HOSTS))
+    made = first_page_of(world)
+    world.order(lambda work: failures.fail_host(work, name_of(3)))
+    world.order(lambda work: failures.restore_host(work, name_of(3)))
+    world.advance("2h")
+    (left,) = [
+        operation for operation in world.operations() if operation.state is CANCELLED
+    ]
     assert (left.host, left.request, left.position) == (name_of(3), made, 4)
     assert left.note == host_changed(Change.FAILED, name_of(3))
 
 
 @pytest.mark.usefixtures("short_pages")
 def test_a_host_that_is_removed_before_its_page_leaves_the_rollout() -> None:
-    it = world_of(scopes(HOSTS))
-    first_page_of(it)
-    it.apply_fleet(fleet(scopes(HOSTS - 1)))
-    it.apply_fleet(fleet(scopes(HOSTS)))
-    it.advance("2h")
-    assert of_host(it, HOSTS - 1).state is CANCELLED
-    assert Counter(states(it).values()) == {CANCELLED: 1, DONE: HOSTS - 1}
+    world = world_of(scopes(HOSTS))
+    first_page_of(world)
+    world.apply_fleet(fleet(scopes(HOSTS - 1)))
+    world.apply_fleet(fleet(scopes(HOSTS)))
+    world.advance("2h")
+    assert of_host(world, HOSTS - 1).state is CANCELLED
+    assert Counter(states(world).values()) == {CANCELLED: 1, DONE: HOSTS - 1}
 
 
 @pytest.mark.usefixtures("short_pages")
 @pytest.mark.parametrize("is_prediction", [False, True])
 def test_second_request_for_an_unplanned_host_is_refused(is_prediction: bool) -> None:
-    it = world_of(scopes(HOSTS))
-    first_page_of(it)
+    world = world_of(scopes(HOSTS))
+    first_page_of(world)
 
     def order(work: Work) -> None:
         if is_prediction:
@@ -182,20 +184,20 @@ def test_second_request_for_an_unplanned_host_is_refused(is_prediction: bool) ->
     with pytest.raises(
         RefusedError, match=rf"{LAST} already has operation op-.* \(maintain, Planned\)"
     ):
-        it.order(order)
-    assert len(states(it)) == 2, "who is refused changes nothing"
-    it.advance("2h")
-    assert list(states(it).values()) == [DONE] * HOSTS
+        world.order(order)
+    assert len(states(world)) == 2, "who is refused changes nothing"
+    world.advance("2h")
+    assert list(states(world).values()) == [DONE] * HOSTS
 
 
 @pytest.mark.usefixtures("short_pages")
 def test_one_refused_host_refuses_the_whole_list() -> None:
-    it = world_of(scopes(HOSTS))
-    it.order(lambda work: failures.fail_host(work, LAST))
+    world = world_of(scopes(HOSTS))
+    world.order(lambda work: failures.fail_host(work, LAST))
     with pytest.raises(RefusedError, match=f"{LAST} is down"):
-        roll_out(it, HOSTS)
-    assert set(states(it)) == {LAST}
-    assert not it.read(lambda reader: reader.select(kinds.REQUESTS_UNPLANNED))
+        roll_out(world, HOSTS)
+    assert set(states(world)) == {LAST}
+    assert not world.read(lambda reader: reader.select(kinds.REQUESTS_UNPLANNED))
 
 
 @pytest.mark.parametrize("most", [0, 3])
@@ -204,12 +206,14 @@ def test_a_long_list_is_refused_for_one_host_in_use(
 ) -> None:
     """Whether all that is under way is read once, or is too much for that."""
     monkeypatch.setattr(changes, "READ_ONCE_MAX", most)
-    it = world_of(scopes(HOSTS))
-    it.order(lambda work: verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions()))
+    world = world_of(scopes(HOSTS))
+    world.order(
+        lambda work: verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions())
+    )
     with pytest.raises(
         RefusedError, match=f"host {LAST} already has operation op-.*Announced"
     ):
-        roll_out(it, HOSTS)
+        roll_out(world, HOSTS)
 
 
 @pytest.mark.parametrize("most", [0, 3])
@@ -218,15 +222,15 @@ def test_a_long_list_is_refused_for_one_host_that_a_vm_moves_to(
 ) -> None:
     monkeypatch.setattr(changes, "READ_ONCE_MAX", most)
     driver = SimulatedDriver(impacts={Action.LIVE_MIGRATE: HOUR})
-    it = world_of([{"s": 0}, *({} for _ in range(HOSTS - 1))], driver=driver)
-    it.order(
+    world = world_of([{"s": 0}, *({} for _ in range(HOSTS - 1))], driver=driver)
+    world.order(
         lambda work: verbs.maintain(
             work, [name_of(0)], Action.LIVE_MIGRATE, OrderOptions()
         )
     )
-    it.advance("20m")
+    world.advance("20m")
     names = [name_of(number) for number in range(1, HOSTS)]
     with pytest.raises(RefusedError, match="VM s-0 is moving to host"):
-        it.order(
+        world.order(
             lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions())
         )

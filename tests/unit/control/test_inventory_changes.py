@@ -64,9 +64,9 @@ def placed(world: World) -> dict[str, str]:
 @pytest.fixture
 def world() -> World:
     store = LastingStore()
-    made = World(store=lambda: store, driver=SimulatedDriver(), fleet="")
-    apply(made)
-    return made
+    world = World(store=lambda: store, driver=SimulatedDriver(), fleet="")
+    apply(world)
+    return world
 
 
 def reboot(world: World, host: str, *, until: OperationState) -> None:
@@ -156,7 +156,7 @@ def test_a_new_vm_on_a_host_with_announced_work_comes_later(world: World) -> Non
     vms = VMS | {"new": "h1", "other": "h2"}
     lines = apply(world, vms)
     assert "+ vm other on h2 (its own scope)" in lines
-    assert any("vm new is left as it is for now: cannot put" in each for each in lines)
+    assert any("vm new is left as it is for now: cannot put" in line for line in lines)
     assert world.read(lambda reader: reader.select(kinds.ALL_SCOPES, limit=99))
     assert "new" not in placed(world)
     world.advance(HOUR)
@@ -169,7 +169,7 @@ def test_a_host_in_work_is_removed_later(world: World) -> None:
     vms = without("v1")
     assert apply(world, vms, hosts) == [missing("v1")]
     lines = apply(world, vms, hosts)
-    assert any(each.startswith("host h1 is left as it is for now") for each in lines)
+    assert any(line.startswith("host h1 is left as it is for now") for line in lines)
     assert world.read(lambda reader: reader.get(Host, "h1"))
     world.advance(HOUR)
     assert "- host h1" in apply(world, vms, hosts)

@@ -28,12 +28,14 @@ def plan(world: World, more: str) -> dict[str, Any]:
     text = CampaignText(name="c.toml", text=file_of(more, impact="freeze"))
     request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
     return json.loads(
-        world.read(lambda reader: campaign_plans.planned(reader, request))
+        world.read(lambda reader: campaign_plans.planned(reader, request).text)
     )
 
 
 def late(planned: dict[str, Any]) -> list[str]:
-    return [each for each in planned["warnings"] if "comes before stage" in each]
+    return [
+        warning for warning in planned["warnings"] if "comes before stage" in warning
+    ]
 
 
 def test_a_model_that_only_the_last_stage_has_is_named() -> None:
@@ -44,8 +46,8 @@ def test_a_model_that_only_the_last_stage_has_is_named() -> None:
     ]
     (warning,) = late(planned)
     assert warning == (
-        "no host of model new (6 hosts) comes before stage 3, the last one: a fault of that "
-        "model shows late; a campaign of its own gives it canaries"
+        "no host of model new (6 hosts) comes before stage 3, the last one, so a fault of that "
+        "model shows late; a separate campaign gives it canaries"
     )
 
 

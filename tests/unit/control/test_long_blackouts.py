@@ -37,9 +37,11 @@ length = "3h"
 """
 
 
-def waiting_host(it: World) -> str:
+def waiting_host(world: World) -> str:
     """Return the first host that is not announced."""
-    planned = (each for each in it.operations() if each.state is PLANNED)
+    planned = (
+        operation for operation in world.operations() if operation.state is PLANNED
+    )
     return min(planned, key=lambda each: each.position).host
 
 
@@ -48,53 +50,53 @@ def it() -> World:
     return world_of([{f"s{number}": 0} for number in range(HOSTS)])
 
 
-def moment(it: World, hours: float) -> str:
-    at = it.now + round(hours * HOUR)
+def moment(world: World, hours: float) -> str:
+    at = world.now + round(hours * HOUR)
     return format_instant(at - at % SECOND).removesuffix("Z")
 
 
-def put(it: World, begins: float, ends: float, *, name: str = "freeze") -> None:
+def put(world: World, begins: float, ends: float, *, name: str = "freeze") -> None:
     """Set a blackout of the fleet between two times in hours from now."""
-    put_line(it, f"{moment(it, begins)} {moment(it, ends)}", name=name)
+    put_line(world, f"{moment(world, begins)} {moment(world, ends)}", name=name)
 
 
 def put_line(
-    it: World, line: str, *, name: str = "freeze", where: Sequence[str] = ()
+    world: World, line: str, *, name: str = "freeze", where: Sequence[str] = ()
 ) -> None:
-    it.order(
+    world.order(
         lambda work: blackouts.set_blackout(work, name, line, where),
         actor="alice",
         reason="change freeze",
     )
-    it.settle()
+    world.settle()
 
 
-def put_window(it: World, line: str) -> None:
+def put_window(world: World, line: str) -> None:
     wanted = (window_of(line),)
-    it.order(lambda work: windows.set_windows(work, "s0", wanted), actor="alice")
-    it.settle()
+    world.order(lambda work: windows.set_windows(work, "s0", wanted), actor="alice")
+    world.settle()
 
 
-def remove(it: World) -> None:
+def remove(world: World) -> None:
     def decide(work: Work) -> None:
         blackouts.remove(work, "freeze")
 
-    it.order(decide, actor="alice", reason="it is over")
-    it.settle()
+    world.order(decide, actor="alice", reason="it is over")
+    world.settle()
 
 
-def maintain(it: World, *hosts: int) -> None:
+def maintain(world: World, *hosts: int) -> None:
     names = [name_of(number) for number in hosts]
-    it.order(
+    world.order(
         lambda work: verbs.maintain(work, names, Action.REBOOT, OrderOptions()),
         actor="bob",
     )
-    it.settle()
+    world.settle()
 
 
-def found(it: World) -> list[Problem]:
-    problems = it.read(lambda reader: attention.problems(reader, now=it.now))
-    return [each for each in problems if each.kind is ProblemKind.BLACKOUT]
+def found(world: World) -> list[Problem]:
+    problems = world.read(lambda reader: attention.problems(reader, now=world.now))
+    return [problem for problem in problems if problem.kind is ProblemKind.BLACKOUT]
 
 
 def test_freeze_of_a_week_is_a_problem_while_hosts_wait_for_it(it: World) -> None:
@@ -163,26 +165,28 @@ def in_racks() -> World:
 
 
 def test_freeze_of_a_rack_names_the_campaigns_that_it_holds() -> None:
-    it = in_racks()
-    put_line(it, f"{moment(it, -1)} {moment(it, 72)}", where=["rack=r0"])
-    until = moment(it, 72)
-    start(it, ONE_STAGE)
-    assert waits_for(it) == "campaign bios: 1 of 1 hosts are in flight"
-    it.advance("12h")
+    world = in_racks()
+    put_line(world, f"{moment(world, -1)} {moment(world, 72)}", where=["rack=r0"])
+    until = moment(world, 72)
+    start(world, ONE_STAGE)
+    assert waits_for(world) == "campaign bios: 1 of 1 hosts are in flight"
+    world.advance("12h")
     # The hosts of the other rack are done, and nothing else is a reason.
-    assert campaign(it).done == 2
+    assert campaign(world).done == 2
     reason = f"blackout freeze forbids it until {until}Z"
-    host = waiting_host(it)
-    assert waits_for(it) == (
+    host = waiting_host(world)
+    assert waits_for(world) == (
         f"no host of the stage can be announced now: host {host} waits: {reason}"
     )
-    [problem] = found(it)
+    [problem] = found(world)
     assert "freeze holds 2 hosts of campaign bios until" in problem.text
     assert problem.campaign == "bios"
-    it.order(lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over")
-    it.settle()
-    it.advance("1h")
-    assert campaign(it).done > 2
+    world.order(
+        lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over"
+    )
+    world.settle()
+    world.advance("1h")
+    assert campaign(world).done > 2
 
 
 def test_brake_is_the_reason_of_a_campaign_that_could_announce_hosts(
@@ -200,11 +204,11 @@ def test_brake_is_the_reason_of_a_campaign_that_could_announce_hosts(
 
 
 def test_freeze_of_a_rack_holds_its_hosts_alone() -> None:
-    it = in_racks()
-    put_line(it, f"{moment(it, -1)} {moment(it, 72)}", where=["rack=r0"])
+    world = in_racks()
+    put_line(world, f"{moment(world, -1)} {moment(world, 72)}", where=["rack=r0"])
     for number in range(HOSTS):
-        maintain(it, number)
-    [problem] = found(it)
+        maintain(world, number)
+    [problem] = found(world)
     assert "freeze holds 2 hosts until" in problem.text
 
 
@@ -220,15 +224,15 @@ def test_short_blackout_is_not_blamed_for_the_window_after_it(it: World) -> None
     put(it, 24, 24 * 7, name="sales")
     held = it.read(lambda reader: by_campaigns(reader, now=it.now))
     assert [getattr(each.blocker, "blackout", "") for each in held] == ["sales"]
-    assert [each.name for each in found(it)] == ["sales"]
+    assert [problem.name for problem in found(it)] == ["sales"]
 
 
 def test_waiting_host_that_waits_for_a_window_and_a_blackout_is_woken_by_both() -> None:
-    it = in_racks()
-    put_line(it, f"{moment(it, -1)} {moment(it, 24 * 5)}", where=["rack=r0"])
-    put_window(it, "23:00 1h")
-    maintain(it, 0)
-    assert it.operations()[0].state is OperationState.PLANNED
-    remove(it)
-    it.advance("23h")
-    assert it.operations()[0].started_at == it.now
+    world = in_racks()
+    put_line(world, f"{moment(world, -1)} {moment(world, 24 * 5)}", where=["rack=r0"])
+    put_window(world, "23:00 1h")
+    maintain(world, 0)
+    assert world.operations()[0].state is OperationState.PLANNED
+    remove(world)
+    world.advance("23h")
+    assert world.operations()[0].started_at == world.now

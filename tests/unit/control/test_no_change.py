@@ -30,7 +30,7 @@ __all__ = ["world"]
 def entries(world: World) -> list[AuditKind]:
     """Return the kinds of all history entries."""
     found = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
-    return [each.kind for each in found]
+    return [entry.kind for entry in found]
 
 
 def check_once(world: World, act: Callable[[World], object]) -> None:
@@ -39,10 +39,10 @@ def check_once(world: World, act: Callable[[World], object]) -> None:
     act(world)
     after = entries(world)
     assert len(after) > len(before)
-    revisions = [each.revision for each in world.operations()]
+    revisions = [operation.revision for operation in world.operations()]
     act(world)
     assert entries(world) == after
-    assert [each.revision for each in world.operations()] == revisions
+    assert [operation.revision for operation in world.operations()] == revisions
 
 
 def night(world: World) -> None:

@@ -61,47 +61,47 @@ def messages(world: World, receiver: str = "ops") -> list[OutboxMessage]:
 
 
 def told(world: World) -> list[Notice]:
-    return [each.notice for each in messages(world) if each.notice is not None]
+    return [message.notice for message in messages(world) if message.notice is not None]
 
 
 def titles(world: World) -> list[str]:
-    return [notices.title(each) for each in told(world)]
+    return [notices.title(notice) for notice in told(world)]
 
 
 def test_a_campaign_tells_its_start_its_stages_its_approval_and_its_end(
     tmp_path: Path,
 ) -> None:
-    it = of(3, file=tmp_path / "notices.db")
-    start(it, STAGES)
-    assert titles(it) == ["campaign bios has started"]
-    assert notices.sentence(told(it)[0]) == (
+    world = of(3, file=tmp_path / "notices.db")
+    start(world, STAGES)
+    assert titles(world) == ["campaign bios has started"]
+    assert notices.sentence(told(world)[0]) == (
         "reboot of 3 hosts in 2 stages, by alice: CVE-2026-1234."
     )
-    it.advance("40m")
-    assert campaign(it).done == 1
-    assert len(told(it)) == 1, "the first stage still soaks"
-    it.advance("3h")
-    assert titles(it)[1:] == ["campaign bios: stage 2 waits for approval"], "once"
-    assert notices.sentence(told(it)[1]) == (
+    world.advance("40m")
+    assert campaign(world).done == 1
+    assert len(told(world)) == 1, "the first stage still soaks"
+    world.advance("3h")
+    assert titles(world)[1:] == ["campaign bios: stage 2 waits for approval"], "once"
+    assert notices.sentence(told(world)[1]) == (
         "1 of 3 hosts done. Run `forewarn campaign approve bios 2` to let stage 2 begin."
     )
-    steer(it, lambda work: campaigns.approve(work, "bios", 2))
-    assert titles(it)[2:] == ["campaign bios: stage 2 of 2 has started"]
-    it.advance("3h")
-    assert titles(it)[3:] == ["campaign bios is done"]
-    assert notices.sentence(told(it)[3]) == (
+    steer(world, lambda work: campaigns.approve(work, "bios", 2))
+    assert titles(world)[2:] == ["campaign bios: stage 2 of 2 has started"]
+    world.advance("3h")
+    assert titles(world)[3:] == ["campaign bios is done"]
+    assert notices.sentence(told(world)[3]) == (
         "3 of 3 hosts done. Run `forewarn campaign report bios`."
     )
-    assert check_of(it, tmp_path / "notices.db") == []
+    assert check_of(world, tmp_path / "notices.db") == []
 
 
 def test_an_early_approval_asks_nobody() -> None:
-    it = of(3)
-    start(it, STAGES)
-    it.advance("40m")
-    steer(it, lambda work: campaigns.approve(work, "bios", 2))
-    it.advance("5h")
-    assert titles(it) == [
+    world = of(3)
+    start(world, STAGES)
+    world.advance("40m")
+    steer(world, lambda work: campaigns.approve(work, "bios", 2))
+    world.advance("5h")
+    assert titles(world) == [
         "campaign bios has started",
         "campaign bios: stage 2 of 2 has started",
         "campaign bios is done",
@@ -109,10 +109,10 @@ def test_an_early_approval_asks_nobody() -> None:
 
 
 def test_a_halt_says_why_and_what_to_do() -> None:
-    it = of(3, fails=True)
-    start(it, STAGES)
-    it.advance("1h")
-    halted = told(it)[-1]
+    world = of(3, fails=True)
+    start(world, STAGES)
+    world.advance("1h")
+    halted = told(world)[-1]
     assert notices.title(halted) == "campaign bios is halted"
     assert notices.sentence(halted) == (
         f"Host {name_of(0)} failed, and no stage but the last one tolerates a failure. "
@@ -122,96 +122,102 @@ def test_a_halt_says_why_and_what_to_do() -> None:
     report = notice_report(halted)
     assert report["halted"]["cause"] == "canary"
     assert report["campaign"]["failed_hosts"] == [name_of(0)]
-    steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
-    steer(it, lambda work: campaigns.pause(work, "bios"))
-    steer(it, lambda work: campaigns.abort(work, "bios"))
-    assert [each.kind for each in told(it)[-3:]] == [
+    steer(world, lambda work: campaigns.resume(work, "bios", by_all=True))
+    steer(world, lambda work: campaigns.pause(work, "bios"))
+    steer(world, lambda work: campaigns.abort(work, "bios"))
+    assert [notice.kind for notice in told(world)[-3:]] == [
         NoticeKind.CAMPAIGN_RESUMED,
         NoticeKind.CAMPAIGN_PAUSED,
         NoticeKind.CAMPAIGN_ABORTED,
     ]
-    assert notices.sentence(told(it)[-1]).startswith("By alice: a reason. 0 of 3 hosts")
+    assert notices.sentence(told(world)[-1]).startswith(
+        "By alice: a reason. 0 of 3 hosts"
+    )
 
 
 def test_a_halt_by_hand_names_its_operator() -> None:
-    it = of(2)
-    start(it)
-    steer(it, lambda work: campaigns.halt(work, "bios"), actor="bob", reason="smoke")
-    assert notices.sentence(told(it)[-1]).startswith(
+    world = of(2)
+    start(world)
+    steer(world, lambda work: campaigns.halt(work, "bios"), actor="bob", reason="smoke")
+    assert notices.sentence(told(world)[-1]).startswith(
         "By bob: smoke. 0 of 2 hosts done."
     )
 
 
 def test_the_brake_tells_its_losses_and_each_halted_campaign() -> None:
-    it = of(5)
-    it.plane.policy = replace(it.plane.policy, brake=BrakeLimits(hosts=Amount(value=1)))
-    start(it)
-    for number in (3, 4):
-        it.order(lambda work, n=number: failures.fail_host(work, name_of(n)))
-    it.settle()
-    assert titles(it)[1:] == ["the brake is on", "campaign bios is halted"]
-    assert notices.sentence(told(it)[1]) == (
-        f"By brake, because 2 hosts were lost within 10 m, more than 1: {name_of(3)}, "
-        f"{name_of(4)}. No routine work begins until `forewarn brake off`."
+    world = of(5)
+    world.plane.policy = replace(
+        world.plane.policy, brake=BrakeLimits(hosts=Amount(value=1))
     )
-    it.order(brake.take_off, actor="bob", reason="power is back")
-    assert notices.sentence(told(it)[-1]) == (
-        "By bob: power is back. Routine work continues."
+    start(world)
+    for number in (3, 4):
+        world.order(lambda work, n=number: failures.fail_host(work, name_of(n)))
+    world.settle()
+    assert titles(world)[1:] == ["the brake is on", "campaign bios is halted"]
+    assert notices.sentence(told(world)[1]) == (
+        f"By brake, because 2 hosts were lost within 10 m, more than 1: {name_of(3)}, "
+        f"{name_of(4)}. No planned work begins until `forewarn brake off`."
+    )
+    world.order(brake.take_off, actor="bob", reason="power is back")
+    assert notices.sentence(told(world)[-1]) == (
+        "By bob: power is back. Planned work continues."
     )
 
 
 def test_a_receiver_gets_only_the_notices_that_it_names() -> None:
     halts = replace(OPS, notices=frozenset({NoticeKind.CAMPAIGN_HALTED}))
-    it = of(3, halts, fails=True)
-    start(it, STAGES)
-    it.advance("1h")
-    assert titles(it) == ["campaign bios is halted"]
-    assert messages(it)[0].change is None
+    world = of(3, halts, fails=True)
+    start(world, STAGES)
+    world.advance("1h")
+    assert titles(world) == ["campaign bios is halted"]
+    assert messages(world)[0].change is None
 
 
 def test_no_notice_reaches_a_tenant_even_if_its_receiver_was_an_operators() -> None:
-    it = of(3)
-    start(it)
-    it.advance("3h")
-    assert not [each for each in messages(it, "shop") if each.notice is not None]
+    world = of(3)
+    start(world)
+    world.advance("3h")
+    assert not [
+        message for message in messages(world, "shop") if message.notice is not None
+    ]
     # The settings give the receiver to a tenant while notices wait for it.
-    assert len(messages(it)) == 2
+    assert len(messages(world)) == 2
 
     def read(tenant: str) -> list[OutboxMessage]:
-        return it.read(
+        return world.read(
             lambda reader: outbox.waiting(reader, "ops", tenant=tenant, limit=10)
         )
 
     assert len(read("")) == 2
     assert read("shop") == []
-    foreign = it.read(lambda reader: outbox.foreign(reader, "ops", tenant="shop"))
-    assert foreign == messages(it)
+    foreign = world.read(lambda reader: outbox.foreign(reader, "ops", tenant="shop"))
+    assert foreign == messages(world)
 
 
 def test_a_waiting_event_of_another_tenant_is_not_shown_either() -> None:
     everything = Subscriber(name="ops")
-    it = of(1, everything)
-    start(it)
-    [waiting] = messages(it)
+    world = of(1, everything)
+    start(world)
+    [waiting] = messages(world)
     assert outbox.is_of(waiting, "shop")
     assert not outbox.is_of(waiting, "another")
 
 
 def test_every_noted_step_has_its_notice() -> None:
-    it = of(3, fails=True)
-    start(it, STAGES)
-    it.advance("1h")
-    steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
-    steer(it, lambda work: campaigns.retry(work, "bios", []))
-    it.advance("5h")
-    noted = it.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
-    expected = [NOTICES[each.kind] for each in noted if each.kind in NOTICES]
-    assert [each.kind for each in told(it)] == expected
+    world = of(3, fails=True)
+    start(world, STAGES)
+    world.advance("1h")
+    steer(world, lambda work: campaigns.resume(work, "bios", by_all=True))
+    steer(world, lambda work: campaigns.retry(work, "bios", []))
+    world.advance("5h")
+    noted = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+    expected = [NOTICES[entry.kind] for entry in noted if entry.kind in NOTICES]
+    assert [notice.kind for notice in told(world)] == expected
     assert NoticeKind.APPROVAL_NEEDED in expected
 
 
 def test_a_campaign_without_receivers_stores_no_message() -> None:
-    it = world_of([{"s0": 0}])
-    start(it, ONE_STAGE)
-    it.advance("3h")
-    assert it.read(lambda reader: reader.select(kinds.ALL_OUTBOX)) == []
+    world = world_of([{"s0": 0}])
+    start(world, ONE_STAGE)
+    world.advance("3h")
+    assert world.read(lambda reader: reader.select(kinds.ALL_OUTBOX)) == []

@@ -87,19 +87,19 @@ def test_operations_due_together_start_in_request_order(
     numbers: list[int], seed: int
 ) -> None:
     driver = Called()
-    it = World(
+    world = World(
         store=MemoryStore,
         driver=driver,
         fleet=fleet(HOSTS, is_shared=False),
         seed=seed,
     )
     for number in numbers:
-        maintain(it, number)
-    it.advance("15m")
+        maintain(world, number)
+    world.advance("15m")
     assert driver.hosts == [name_of(number) for number in numbers]
     # Their ends are due together as well, and so is the end of their recovery.
-    it.advance("1h")
-    ended = it.read(lambda reader: reader.select(kinds.ALL_AUDIT, limit=1000))
+    world.advance("1h")
+    ended = world.read(lambda reader: reader.select(kinds.ALL_AUDIT, limit=1000))
     done = [entry.operation for entry in ended if entry.kind.value == "operation done"]
     assert len(done) == HOSTS
     assert done == sorted(done)
@@ -113,20 +113,20 @@ def test_operations_held_by_the_guard_start_in_request_order(
 ) -> None:
     """All are of one scale set: what is held starts when the one before has ended."""
     driver = Called()
-    it = World(
+    world = World(
         store=MemoryStore,
         driver=driver,
         fleet=fleet(HOSTS, is_shared=True),
         seed=seed,
     )
-    it.order(lambda work: failures.fail_vm(work, "v-0"))
+    world.order(lambda work: failures.fail_vm(work, "v-0"))
     for number in numbers:
         if number % 5 != 0:
-            upgrade(it, number)
-    it.settle()
+            upgrade(world, number)
+    world.settle()
     assert driver.hosts == []
-    it.order(lambda work: failures.restore_vm(work, "v-0"))
-    it.advance("4h")
+    world.order(lambda work: failures.restore_vm(work, "v-0"))
+    world.advance("4h")
     first, *others = [number for number in numbers if number % 5 != 0]
     # Hosts that may be worked with the first do not wait for the others.
     together = [number for number in others if number % 5 == first % 5]
@@ -149,29 +149,29 @@ def test_crash_with_many_due_operations_keeps_the_order(
     monkeypatch.setattr(batch, "TOGETHER_MAX", together)
     numbers = [(number * 7 + seed) % HOSTS for number in range(HOSTS)]
     driver = Called()
-    it = World(
+    world = World(
         store=lambda: SqliteStore(tmp_path / "forewarn.db"),
         driver=driver,
         fleet=fleet(HOSTS, is_shared=False),
         seed=seed,
     )
-    at = it.now + 15 * MINUTE
+    at = world.now + 15 * MINUTE
     for number in numbers[:6]:
-        maintain(it, number, at=at)
+        maintain(world, number, at=at)
     # What is ordered after a restart and a step back of the clock comes after it.
-    it.restart()
-    it.step_clock("1m", back=True)
+    world.restart()
+    world.step_clock("1m", back=True)
     for number in numbers[6:]:
-        maintain(it, number, at=at)
-    it.advance("14m")
+        maintain(world, number, at=at)
+    world.advance("14m")
     for often in crashes:
-        it.crash_at = lambda here, count, end=it.passed[place] + often: (
+        world.crash_at = lambda here, count, end=world.passed[place] + often: (
             here == place and count == end
         )
         with pytest.raises(CrashError):
-            it.advance("5m")
-        it.restart()
-    it.advance("5m")
+            world.advance("5m")
+        world.restart()
+    world.advance("5m")
     assert driver.hosts == [name_of(number) for number in numbers]
 
 
@@ -179,10 +179,10 @@ def test_what_is_due_does_not_wait_for_a_failing_step_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver = Called()
-    it = World(store=MemoryStore, driver=driver, fleet=fleet(3, is_shared=False))
+    world = World(store=MemoryStore, driver=driver, fleet=fleet(3, is_shared=False))
     for number in range(3):
-        maintain(it, number, at=it.now + 15 * MINUTE)
-    last = it.operations()[-1].operation_id
+        maintain(world, number, at=world.now + 15 * MINUTE)
+    last = world.operations()[-1].operation_id
 
     def recheck(work: Work, operation_id: str) -> object:
         assert operation_id != last, "a bug"
@@ -191,7 +191,7 @@ def test_what_is_due_does_not_wait_for_a_failing_step_behind_it(
     ready = again.recheck
     monkeypatch.setattr(again, "recheck", recheck)
     with pytest.raises(AssertionError, match="a bug"):
-        it.advance("20m")
+        world.advance("20m")
     assert driver.hosts == [name_of(0), name_of(1)]
 
 
@@ -208,41 +208,41 @@ def test_many_due_operations_start_in_order_at_constant_cost(
         return SqliteStore(tmp_path / "forewarn.db")
 
     driver = Called()
-    it = World(store=store, driver=driver, fleet=fleet(count, is_shared=False))
+    world = World(store=store, driver=driver, fleet=fleet(count, is_shared=False))
     numbers = [(number * 389) % count for number in range(count)]
-    at = it.now + HOUR
+    at = world.now + HOUR
     for number in numbers:
-        maintain(it, number, at=at)
-    it.clock.advance_to(at)
-    before = it.passed["committed"]
+        maintain(world, number, at=at)
+    world.clock.advance_to(at)
+    before = world.passed["committed"]
     turns = 1
-    while it.plane.advance(now=it.now):
+    while world.plane.advance(now=world.now):
         turns += 1
     assert driver.hosts == [name_of(number) for number in numbers]
     # Many start in one transaction, in turns between which others are answered.
-    assert it.passed["committed"] - before == -(-count // batch.TOGETHER_MAX)
+    assert world.passed["committed"] - before == -(-count // batch.TOGETHER_MAX)
     assert turns >= count / batch.TOGETHER_MAX
 
 
 def test_events_of_one_instant_are_listed_in_request_order() -> None:
     for seed in range(20):
-        it = World(
+        world = World(
             store=MemoryStore,
             driver=SimulatedDriver(),
             fleet=fleet(HOSTS, is_shared=True),
             seed=seed,
         )
-        it.vm("v-0").get()
-        it.order(
+        world.vm("v-0").get()
+        world.order(
             lambda work: verbs.change_vms(work, ["v-3"], Verb.REBOOT, OrderOptions())
         )
-        it.order(
+        world.order(
             lambda work: verbs.change_vms(work, ["v-1"], Verb.REBOOT, OrderOptions())
         )
-        it.order(
+        world.order(
             lambda work: verbs.change_vms(work, ["v-2"], Verb.REBOOT, OrderOptions())
         )
-        shown = it.vm("v-0").get().events
+        shown = world.vm("v-0").get().events
         assert [each["Resources"] for each in shown] == [["v-3"], ["v-1"], ["v-2"]]
 
 
@@ -258,11 +258,13 @@ def test_two_events_scenario_starts_both_events_on_time(seed: int) -> None:
         await runner.run(scenario)
         world = stage.engine
         assert isinstance(world, engine.World)
-        made = world.read(lambda reader: list(every(reader, kinds.ALL_OPERATIONS)))
+        operations = world.read(
+            lambda reader: list(every(reader, kinds.ALL_OPERATIONS))
+        )
         await stage.end()
-        return made
+        return operations
 
     freeze, restart = asyncio.run(play())
     assert (freeze.verb, restart.verb) == (Verb.MAINTAIN, Verb.REBOOT)
-    for each in (freeze, restart):
-        assert each.started_at == each.not_before
+    for operation in (freeze, restart):
+        assert operation.started_at == operation.not_before

@@ -131,12 +131,12 @@ def test_later_operations_use_the_new_driver(services: Services) -> None:
     )
     services.wait(60 * MINUTE)
     assert {call.host for call in services.other.calls} == {"h2"}
-    found = services.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
-    assert {each.host: each.driver for each in found} == {
+    operations = services.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+    assert {operation.host: operation.driver for operation in operations} == {
         "h1": "simulated",
         "h2": "obedient",
     }
-    assert {each.state for each in found} == {OperationState.DONE}
+    assert {operation.state for operation in operations} == {OperationState.DONE}
 
 
 def test_call_without_a_stored_driver_kind_is_probed(services: Services) -> None:

@@ -36,7 +36,11 @@ def budget(overlap: int, in_flight: int = 8) -> str:
 
 
 def open_ones(world: World) -> list[Operation]:
-    return [each for each in world.operations() if each.scopes and not each.ended_at]
+    return [
+        operation
+        for operation in world.operations()
+        if operation.scopes and not operation.ended_at
+    ]
 
 
 def domains(
@@ -44,8 +48,8 @@ def domains(
 ) -> dict[str, set[int]]:
     """Return the fault domains of the hosts of some operations, by scope."""
     found = defaultdict[str, set[int]](set)
-    for each in operations:
-        for scope, domain in hosts[int(each.host.removeprefix("h"))].items():
+    for operation in operations:
+        for scope, domain in hosts[int(operation.host.removeprefix("h"))].items():
             found[scope].add(domain)
     return found
 
@@ -58,7 +62,7 @@ def play(world: World, hosts: Sequence[dict[str, int]], overlap: int) -> Micros:
         noticed = open_ones(world)
         for scope, found in domains(hosts, noticed).items():
             assert len(found) <= overlap + 1, f"{scope}: {found}"
-        working = [each for each in noticed if each.state in IN_WORK]
+        working = [operation for operation in noticed if operation.state in IN_WORK]
         for scope, found in domains(hosts, working).items():
             assert len(found) <= 1, f"{scope} in work: {found}"
         world.advance("1m")
@@ -82,71 +86,73 @@ def test_without_overlap_one_domain_is_announced() -> None:
 
 
 def test_with_overlap_the_next_domain_is_announced_beside_the_first() -> None:
-    it = after_the_first(1)
-    assert announced(it) == [name_of(1), name_of(2)]
+    world = after_the_first(1)
+    assert announced(world) == [name_of(1), name_of(2)]
 
 
 def test_guard_lets_the_second_domain_start_after_the_first() -> None:
-    it = after_the_first(1)
-    first, second = of_host(it, 1), of_host(it, 2)
-    it.advance("16m")
-    assert it.operation(first.operation_id).state in IN_WORK
-    assert it.operation(second.operation_id).state is OperationState.READY
-    assert any(first.operation_id in why for why in it.explain(second.operation_id))
-    while not it.operation(first.operation_id).ended_at:
-        it.advance("10s")
+    world = after_the_first(1)
+    first, second = of_host(world, 1), of_host(world, 2)
+    world.advance("16m")
+    assert world.operation(first.operation_id).state in IN_WORK
+    assert world.operation(second.operation_id).state is OperationState.READY
+    assert any(first.operation_id in why for why in world.explain(second.operation_id))
+    while not world.operation(first.operation_id).ended_at:
+        world.advance("10s")
     # It needs no new notice.
-    assert it.operation(second.operation_id).state is OperationState.IMPACTING
+    assert world.operation(second.operation_id).state is OperationState.IMPACTING
 
 
 def test_host_beyond_the_overlap_names_the_domains_in_its_way() -> None:
-    it = world_of([{"first": 0}, {"second": 0}, {"third": 0}, *THREE])
-    start(it, budget(1))
-    while len(in_work(it)) < 3 or campaign(it).ramp < 4:
-        it.advance("1m")
-    last = of_host(it, 5)
+    world = world_of([{"first": 0}, {"second": 0}, {"third": 0}, *THREE])
+    start(world, budget(1))
+    while len(in_work(world)) < 3 or campaign(world).ramp < 4:
+        world.advance("1m")
+    last = of_host(world, 5)
     assert last.state is OperationState.PLANNED
-    reasons = it.explain(last.operation_id)
+    reasons = world.explain(last.operation_id)
     for domain in (0, 1):
         [why] = [
-            each for each in reasons if each.startswith(f"fault domain {domain} of")
+            reason
+            for reason in reasons
+            if reason.startswith(f"fault domain {domain} of")
         ]
         assert why.endswith(", and only 2 at a time are allowed (overlap_notice)")
     # When a domain is free again, the next one follows at once.
-    while not of_host(it, 3).ended_at:
-        it.advance("1m")
-    assert of_host(it, 5).state is not OperationState.PLANNED
+    while not of_host(world, 3).ended_at:
+        world.advance("1m")
+    assert of_host(world, 5).state is not OperationState.PLANNED
 
 
 def test_overlap_saves_the_notice_of_each_domain() -> None:
     hosts = [{"web": domain} for domain in range(5)]
     took: list[Micros] = []
     for overlap in (0, 1):
-        it = world_of(hosts)
-        start(it, budget(overlap))
-        took.append(play(it, hosts, overlap))
+        world = world_of(hosts)
+        start(world, budget(overlap))
+        took.append(play(world, hosts, overlap))
     assert took[1] <= took[0] - 3 * 10 * MINUTE
 
 
 def test_domain_that_is_down_counts() -> None:
-    it = world_of([{"web": 0}, {"web": 1}, {"web": 2}, {"other": 0}])
-    it.order(lambda work: failures.fail_vm(work, "web-0", None))
-    it.settle()
-    start(it, budget(1) + "[campaign.tolerance]\nfailures = 3\nin_a_row = 3\n")
-    it.advance("10m")
+    world = world_of([{"web": 0}, {"web": 1}, {"web": 2}, {"other": 0}])
+    world.order(lambda work: failures.fail_vm(work, "web-0", None))
+    world.settle()
+    start(world, budget(1) + "[campaign.tolerance]\nfailures = 3\nin_a_row = 3\n")
+    world.advance("10m")
     # The failed VM has domain 0, and domain 1 is announced as well.
-    assert name_of(2) not in in_work(it)
+    assert name_of(2) not in in_work(world)
 
 
 @pytest.mark.parametrize("overlap", [1, 2])
 def test_check_of_the_store_accepts_it(overlap: int, tmp_path: Path) -> None:
     file = tmp_path / "forewarn.db"
     hosts = [{"first": 0}, *({"web": domain} for domain in range(4))]
-    it = world_of(hosts, store=lambda: SqliteStore(file))
-    start(it, budget(overlap))
+    world = world_of(hosts, store=lambda: SqliteStore(file))
+    start(world, budget(overlap))
     for _ in range(6):
-        it.advance("12m")
-        assert check_of(it, file) == []
+        world.advance("12m")
+        assert check_of(world, file) == []
         file.with_suffix(".copy").unlink()
 
 
@@ -165,9 +171,9 @@ def test_check_of_the_store_accepts_it(overlap: int, tmp_path: Path) -> None:
 def test_any_campaign_keeps_its_overlap_and_ends(
     hosts: list[dict[str, int]], overlap: int, in_flight: int
 ) -> None:
-    it = world_of(hosts)
-    start(it, budget(overlap, in_flight))
-    play(it, hosts, overlap)
+    world = world_of(hosts)
+    start(world, budget(overlap, in_flight))
+    play(world, hosts, overlap)
 
 
 def set_overlap(world: World, overlap: int) -> None:
@@ -182,48 +188,58 @@ def set_overlap(world: World, overlap: int) -> None:
 
 
 def test_a_larger_overlap_announces_hosts_that_were_passed_over() -> None:
-    it = after_the_first(0)
-    assert announced(it) == [name_of(1)]
-    set_overlap(it, 1)
-    assert announced(it) == [name_of(1), name_of(2)]
+    world = after_the_first(0)
+    assert announced(world) == [name_of(1)]
+    set_overlap(world, 1)
+    assert announced(world) == [name_of(1), name_of(2)]
 
 
 def test_after_a_smaller_overlap_the_announced_go_on_and_no_more_follow(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "forewarn.db"
-    it = world_of([{"first": 0}, *THREE], store=lambda: SqliteStore(file))
-    start(it, budget(1))
-    while campaign(it).done == 0:
-        it.advance("1m")
-    assert announced(it) == [name_of(1), name_of(2)]
-    set_overlap(it, 0)
-    assert announced(it) == [name_of(1), name_of(2)]
-    assert check_of(it, file) == []
-    began = it.now
-    while campaign(it).done < 3:
-        assert it.now < began + 4 * 60 * MINUTE
-        assert of_host(it, 3).state is OperationState.PLANNED
-        working = [each for each in open_ones(it) if each.state in IN_WORK]
+    world = world_of([{"first": 0}, *THREE], store=lambda: SqliteStore(file))
+    start(world, budget(1))
+    while campaign(world).done == 0:
+        world.advance("1m")
+    assert announced(world) == [name_of(1), name_of(2)]
+    set_overlap(world, 0)
+    assert announced(world) == [name_of(1), name_of(2)]
+    assert check_of(world, file) == []
+    began = world.now
+    while campaign(world).done < 3:
+        assert world.now < began + 4 * 60 * MINUTE
+        assert of_host(world, 3).state is OperationState.PLANNED
+        working = [
+            operation for operation in open_ones(world) if operation.state in IN_WORK
+        ]
         assert len(domains([{"first": 0}, *THREE], working).get("web", set())) <= 1
-        it.advance("1m")
-    it.advance("3h")
-    assert campaign(it).state is CampaignState.DONE
-    it.store.close()
+        world.advance("1m")
+    world.advance("3h")
+    assert campaign(world).state is CampaignState.DONE
+    world.store.close()
 
 
 def test_hosts_passed_over_with_a_larger_overlap_are_found_after_it_came_back() -> None:
-    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}, *({"web": n} for n in range(4))])
-    start(it, budget(1))
-    while len(in_work(it)) < 2 or campaign(it).ramp < 4:
-        it.advance("1m")
-    it.advance("2m")
-    passed = [each for each in it.operations() if each.held_by and not each.scopes]
+    world = world_of([{"a": 0}, {"b": 0}, {"c": 0}, *({"web": n} for n in range(4))])
+    start(world, budget(1))
+    while len(in_work(world)) < 2 or campaign(world).ramp < 4:
+        world.advance("1m")
+    world.advance("2m")
+    passed = [
+        operation
+        for operation in world.operations()
+        if operation.held_by and not operation.scopes
+    ]
     assert passed, "no host was passed over"
-    set_overlap(it, 0)
-    set_overlap(it, 3)
-    it.settle()
-    assert not [each for each in it.operations() if each.held_by and not each.scopes]
+    set_overlap(world, 0)
+    set_overlap(world, 3)
+    world.settle()
+    assert not [
+        operation
+        for operation in world.operations()
+        if operation.held_by and not operation.scopes
+    ]
 
 
 @pytest.mark.parametrize("overlaps", [(0, 2), (2, 0)])
@@ -235,27 +251,29 @@ def test_change_survives_a_crash_at_each_commit_publication_and_call(
     at = 0
     for at in count():
         file = tmp_path / f"{at}.db"
-        it = world_of([{"first": 0}, *THREE], store=lambda file=file: SqliteStore(file))
-        start(it, budget(before))
-        while campaign(it).done == 0:
-            it.advance("1m")
-        passed = sum(it.passed.values())
+        world = world_of(
+            [{"first": 0}, *THREE], store=lambda file=file: SqliteStore(file)
+        )
+        start(world, budget(before))
+        while campaign(world).done == 0:
+            world.advance("1m")
+        passed = sum(world.passed.values())
         if at:
-            it.crash_at = lambda _place, _count, it=it, last=passed + at: (
+            world.crash_at = lambda _place, _count, it=world, last=passed + at: (
                 sum(it.passed.values()) == last
             )
         has_crashed = False
         try:
-            set_overlap(it, after)
+            set_overlap(world, after)
         except CrashError:
             has_crashed = True
-            it.crash_at = lambda _place, _count: False
-            it.restart()
-            it.settle()
-            if campaign(it).budget.overlap_notice != after:
-                set_overlap(it, after)
-        found = announced(it)
-        it.store.close()
+            world.crash_at = lambda _place, _count: False
+            world.restart()
+            world.settle()
+            if campaign(world).budget.overlap_notice != after:
+                set_overlap(world, after)
+        found = announced(world)
+        world.store.close()
         wanted = wanted or found
         assert found == wanted, f"after a crash at step {at}"
         if at and not has_crashed:

@@ -94,29 +94,29 @@ def test_committed_request_is_not_reported_as_failed() -> None:
 def test_due_work_does_not_wait_for_all_follow_up_work() -> None:
     """Approvals come in every turn, and each of them has something follow."""
     count = 100
-    it = world_of([{f"a{number}": 0} for number in range(count)])
+    world = world_of([{f"a{number}": 0} for number in range(count)])
     for number in range(count):
-        it.vm(f"a{number}-{number}").get()
-    roll_out(it, 1)
-    it.advance("10m")
+        world.vm(f"a{number}-{number}").get()
+    roll_out(world, 1)
+    world.advance("10m")
     for number in range(1, count):
         name = name_of(number)
-        it.order(
+        world.order(
             lambda work, name=name: verbs.maintain(work, [name], Action.FREEZE, AT_ONCE)
         )
-    it.settle()
-    it.advance("4m50s")
-    events = {event.resources[0].vm: event.event_id for event in it.live_events()}
-    it.plane.bound_turns(lambda: True)
-    first = of_host(it, 0)
+    world.settle()
+    world.advance("4m50s")
+    events = {event.resources[0].vm: event.event_id for event in world.live_events()}
+    world.plane.bound_turns(lambda: True)
+    first = of_host(world, 0)
     for number in range(1, count):
         vm = f"a{number}-{number}"
-        it.plane.approve([Approval(vm=vm, event_ids=(events[vm],))], now=it.now)
-        it.clock.advance_to(it.now + SECOND)
-        it.plane.advance(now=it.now)
-        if it.now > first.not_before + 3 * SECOND:
-            assert of_host(it, 0).state is not OperationState.ANNOUNCED
-    assert it.now > first.not_before + 30 * SECOND, "the story is long enough"
+        world.plane.approve([Approval(vm=vm, event_ids=(events[vm],))], now=world.now)
+        world.clock.advance_to(world.now + SECOND)
+        world.plane.advance(now=world.now)
+        if world.now > first.not_before + 3 * SECOND:
+            assert of_host(world, 0).state is not OperationState.ANNOUNCED
+    assert world.now > first.not_before + 30 * SECOND, "the story is long enough"
 
 
 def test_name_that_is_freed_again_keeps_its_queue_position(

@@ -21,8 +21,10 @@ def plan(
     world: World, more: str = ONE_STAGE, *, impact: str = "reboot"
 ) -> dict[str, Any]:
     text = CampaignText(name="c.toml", text=file_of(more, impact=impact, name="next"))
-    asked = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
-    return json.loads(world.read(lambda reader: campaign_plans.planned(reader, asked)))
+    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    return json.loads(
+        world.read(lambda reader: campaign_plans.planned(reader, request).text)
+    )
 
 
 def of(hosts: int) -> World:
@@ -33,7 +35,7 @@ def test_a_plan_without_past_work_uses_the_durations_of_the_file() -> None:
     world = of(3)
     found = plan(world)
     assert found["measured"] is None
-    assert any("durations are assumed" in each for each in found["warnings"])
+    assert any("durations are assumed" in warning for warning in found["warnings"])
     start(world)
     world.advance("1d")
     assert plan(world)["measured"] is None, "three hosts are too few"
@@ -53,7 +55,7 @@ def test_a_plan_uses_the_measured_durations_of_the_same_impact() -> None:
     assert found["warnings"][-1:] == [
         "there is no window: hosts would be announced at once"
     ]
-    assert not any("durations are assumed" in each for each in found["warnings"])
+    assert not any("durations are assumed" in warning for warning in found["warnings"])
     assert found["typical"]["ends"] == found["slow"]["ends"]
     assert plan(world, impact="freeze")["measured"] is None
 
@@ -151,16 +153,16 @@ def test_work_with_host_steps_is_measured_from_its_start_to_the_last_step() -> N
     )
     world.advance("2d")
     assert campaign(world).done == HOSTS
-    found = world.read(lambda reader: past_work.samples(reader, Impact.LIVE_MIGRATE))
-    assert len(found) == HOSTS
+    samples = world.read(lambda reader: past_work.samples(reader, Impact.LIVE_MIGRATE))
+    assert len(samples) == HOSTS
     times = world.plane.policy
     move = 5 * SECOND  # of the simulated driver
     steps = MINUTE + times.verify_times * MINUTE + times.verify_settle
-    for each in found:
+    for sample in samples:
         # The step `needed` runs before the notice.
-        assert each.needed == MINUTE
+        assert sample.needed == MINUTE
         # VMs that moved there from other hosts move once more.
-        assert each.moving
-        assert each.moving % move == 0
-        assert each.work == each.moving + steps
-        assert each.notice == times.freeze_notice
+        assert sample.moving
+        assert sample.moving % move == 0
+        assert sample.work == sample.moving + steps
+        assert sample.notice == times.freeze_notice

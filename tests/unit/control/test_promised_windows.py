@@ -121,7 +121,7 @@ def test_explanation_has_the_promise_and_the_reason(world: World) -> None:
     assert (
         f"it keeps the time from {format_instant(opens)} to "
         f"{format_instant(opens + 2 * HOUR)}, even if tenants change their windows"
-    ) in found["standing"]
+    ) in found["status"]
     assert parse_instant(format_instant(opens)) == opens
 
 
@@ -212,11 +212,11 @@ def test_expedited_scope_has_its_windows_again_when_it_is_deferred(
         now=world.now,
     )
     world.settle()
-    assert [each.scope for each in last(world).promises] == ["web"]
+    assert [promise.scope for promise in last(world).promises] == ["web"]
     defer(world, "db_0", "bank", 2 * DAY)
     set_window(world, "web", "18:30 2h")
     world.advance(DAY)
-    assert {each.scope for each in last(world).promises} == {"web", "db"}
+    assert {promise.scope for promise in last(world).promises} == {"web", "db"}
 
 
 def test_scope_that_comes_to_the_host_has_its_windows(world: World) -> None:

@@ -31,23 +31,23 @@ def vm(name: str, on: str, scope: str = "db") -> str:
     return f'[[vm]]\nname = "{name}"\nhost = "{on}"\nscope = "{scope}"\n'
 
 
-def world(*parts: str) -> World:
+def new_world(*parts: str) -> World:
     return World(
         store=MemoryStore, driver=SimulatedDriver(), fleet="".join((SCOPE, *parts))
     )
 
 
-def migrate(it: World, name: str) -> None:
-    it.order(
+def migrate(world: World, name: str) -> None:
+    world.order(
         lambda work: verbs.maintain(work, [name], Action.LIVE_MIGRATE, OrderOptions())
     )
-    it.settle()
-    it.advance("1h")
+    world.settle()
+    world.advance("1h")
 
 
 def test_vm_moves_to_a_rack_without_its_scope_before_one_with_it() -> None:
     """The other rack of the scope has an emptier host."""
-    it = world(
+    world = new_world(
         host("a1", "a", 1),
         host("b1", "b", 1),
         host("b2", "b", 9),
@@ -55,19 +55,21 @@ def test_vm_moves_to_a_rack_without_its_scope_before_one_with_it() -> None:
         vm("db_0", "a1"),
         vm("db_1", "b1"),
     )
-    migrate(it, "a1")
-    assert host_of(it, "db_0") == "c1"
+    migrate(world, "a1")
+    assert host_of(world, "db_0") == "c1"
 
 
 def test_move_that_would_gather_a_scope_in_one_rack_is_held_with_the_reason() -> None:
-    it = world(
+    world = new_world(
         host("a1", "a"), host("b1", "b"), host("b2", "b"), vm("0", "a1"), vm("1", "b1")
     )
-    migrate(it, "a1")
-    assert host_of(it, "0") == "a1"
-    [operation] = it.operations()
-    said = it.read(lambda reader: obstacles.why_waiting(reader, operation, now=it.now))
-    assert reasons(said)[0] == (
+    migrate(world, "a1")
+    assert host_of(world, "0") == "a1"
+    [operation] = world.operations()
+    blockers = world.read(
+        lambda reader: obstacles.why_waiting(reader, operation, now=world.now)
+    )
+    assert reasons(blockers)[0] == (
         "there is no host with capacity for 0: it is on a1; in a rack with more VMs of "
         "its scope: b1, b2"
     )
@@ -75,23 +77,23 @@ def test_move_that_would_gather_a_scope_in_one_rack_is_held_with_the_reason() ->
 
 @pytest.mark.parametrize("rack", ["a", "", "c"])
 def test_same_rack_unknown_rack_and_empty_rack_are_no_worse(rack: str) -> None:
-    it = world(
+    world = new_world(
         host("a1", "a"), host("b1", "b"), host("x1", rack), vm("0", "a1"), vm("1", "b1")
     )
-    migrate(it, "a1")
-    assert host_of(it, "0") == "x1"
+    migrate(world, "a1")
+    assert host_of(world, "0") == "x1"
 
 
 def test_vms_that_leave_a_host_together_are_compared_with_before() -> None:
     """Both were in one rack, so both can be in another one."""
-    it = world(host("a1", "a"), host("c1", "c", 9), vm("0", "a1"), vm("1", "a1"))
-    migrate(it, "a1")
-    assert (host_of(it, "0"), host_of(it, "1")) == ("c1", "c1")
+    world = new_world(host("a1", "a"), host("c1", "c", 9), vm("0", "a1"), vm("1", "a1"))
+    migrate(world, "a1")
+    assert (host_of(world, "0"), host_of(world, "1")) == ("c1", "c1")
 
 
 def test_vms_that_leave_a_host_together_count_in_the_racks_where_they_go() -> None:
     """Rack b has one of the scope already, so it takes one of two, and d the other."""
-    it = world(
+    world = new_world(
         host("a1", "a"),
         host("b1", "b", 9),
         host("d1", "d", 1),
@@ -99,15 +101,15 @@ def test_vms_that_leave_a_host_together_count_in_the_racks_where_they_go() -> No
         vm("1", "a1"),
         vm("2", "b1"),
     )
-    migrate(it, "a1")
-    assert sorted(host_of(it, name) for name in ("0", "1")) == ["b1", "d1"]
+    migrate(world, "a1")
+    assert sorted(host_of(world, name) for name in ("0", "1")) == ["b1", "d1"]
 
 
 def test_large_scope_is_not_read_for_its_racks() -> None:
     """Its fault domains keep it apart."""
     count = placement.SPREAD_VMS_MAX + 1
     for vms in (count - 1, count):
-        it = world(
+        world = new_world(
             host("a1", "a", 1),
             host("b1", "b", count + 1),
             vm("first", "a1"),
@@ -117,11 +119,11 @@ def test_large_scope_is_not_read_for_its_racks() -> None:
 
         def ask(reader: Reader, rows: Counter[str] = rows) -> int:
             [moved] = every(reader, kinds.VMS_ON_HOST, "a1")
-            found = destinations.find_in_time(
+            blockers = destinations.find_in_time(
                 Counted(reader, rows).reader, [moved], request=""
             )
-            return len(found)
+            return len(blockers)
 
-        assert it.read(ask) == (vms < count)
+        assert world.read(ask) == (vms < count)
         assert rows["vms_of_scope"] <= count + 1
-        assert isinstance(it.read(lambda reader: reader.get(Vm, "first")), Vm)
+        assert isinstance(world.read(lambda reader: reader.get(Vm, "first")), Vm)

@@ -1,4 +1,4 @@
-"""Routine work waits for the relays of its hosts: which work, for which, and how long."""
+"""Planned work waits for the relays of its hosts: which work, for which, and how long."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -82,7 +82,7 @@ def maintain(
 
 
 def of_host(world: World, host: str = "h0") -> Operation:
-    (found,) = (each for each in world.operations() if each.host == host)
+    (found,) = (operation for operation in world.operations() if operation.host == host)
     return found
 
 
@@ -96,8 +96,8 @@ def links(world: World) -> list[RelayLink]:
 
 
 def silent_ones(world: World) -> list[attention.Problem]:
-    found = world.read(lambda reader: attention.problems(reader, now=world.now))
-    return [each for each in found if each.kind is ProblemKind.RELAY_SILENT]
+    problems = world.read(lambda reader: attention.problems(reader, now=world.now))
+    return [problem for problem in problems if problem.kind is ProblemKind.RELAY_SILENT]
 
 
 def test_routine_start_waits_for_a_silent_relay_and_begins_when_it_is_back(
@@ -203,9 +203,9 @@ def test_emergencies_and_short_notice_do_not_wait(world: World, work: str) -> No
         )
     world.settle()
     run_to(world, 65)
-    found = of_host(world)
-    assert found.started_at or found.verb is Verb.PREDICT_FAILURE
-    why = world.explain(found.operation_id)
+    operation = of_host(world)
+    assert operation.started_at or operation.verb is Verb.PREDICT_FAILURE
+    why = world.explain(operation.operation_id)
     assert not [each for each in why if "relay" in each], why
 
 
@@ -304,7 +304,7 @@ def test_long_silence_announces_the_work_again(world: World) -> None:
     report(world, world.now)
     first = of_host(world)
     world.advance("3d")
-    again = [each for each in world.operations() if each.host == "h0"]
+    again = [operation for operation in world.operations() if operation.host == "h0"]
     assert len(again) > 1
     assert world.operation(first.operation_id).state is OperationState.CANCELLED
 
@@ -365,7 +365,7 @@ def test_waiting_work_is_checked_when_its_relay_is_back_and_not_before(
     maintain(world, "h0")
     maintain(world, "h1")
     run_to(world, 16)
-    names = {each.host: each.waits_for for each in world.operations()}
+    names = {operation.host: operation.waits_for for operation in world.operations()}
     assert names == {"h0": ("relay:h0",), "h1": ("relay:h1",)}
     report(world, host="h1")
     assert of_host(world, "h0").state is OperationState.READY

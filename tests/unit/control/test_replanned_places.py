@@ -38,7 +38,7 @@ class Blind(SimulatedDriver):
 
     seen: dict[str, Observation]
 
-    def observe(self, vms: object) -> dict[str, Observation]:
+    def observe(self, vms: object, _expected: object = None) -> dict[str, Observation]:
         return getattr(self, "seen", {})
 
 
@@ -57,7 +57,7 @@ def started(world: World, action: Action = Action.REDEPLOY) -> Operation:
 
 def fails(world: World, operation: Operation, *down: str, seen: str = "") -> Operation:
     current = world.operation(operation.operation_id)
-    said = Report(
+    report = Report(
         operation_id=current.operation_id,
         generation=current.generation,
         verdict=Verdict.FAILED,
@@ -65,7 +65,7 @@ def fails(world: World, operation: Operation, *down: str, seen: str = "") -> Ope
         down=down,
     )
     observed = {vm: Observation(host=seen) for vm in current.vms} if seen else {}
-    world.order(lambda work: outcome.take_report(work, said, observed))
+    world.order(lambda work: outcome.take_report(work, report, observed))
     return world.operation(operation.operation_id)
 
 

@@ -41,80 +41,84 @@ def fleet(hosts: int, vms: int, capacity: int = 4) -> str:
     return "\n".join(lines)
 
 
-def world(
+def new_world(
     text: str, policy: Policy = ONE, store: Callable[[], Store] = MemoryStore
 ) -> World:
     return World(store=store, driver=SimulatedDriver(), fleet=text, policy=policy)
 
 
 def maintain(
-    it: World,
+    world: World,
     *hosts: str,
     action: Action = Action.LIVE_MIGRATE,
     emergency: bool = False,
 ) -> Request:
     options = OrderOptions(emergency=emergency, at_once=3)
-    made = it.order(lambda work: verbs.maintain(work, list(hosts), action, options))
-    it.settle()
-    return made
+    result = world.order(
+        lambda work: verbs.maintain(work, list(hosts), action, options)
+    )
+    world.settle()
+    return result
 
 
-def states(it: World) -> list[OperationState]:
-    return [each.state for each in it.operations()]
+def states(world: World) -> list[OperationState]:
+    return [operation.state for operation in world.operations()]
 
 
-def host_of(it: World, name: str) -> str:
-    vm = it.read(lambda reader: reader.get(Vm, name))
+def host_of(world: World, name: str) -> str:
+    vm = world.read(lambda reader: reader.get(Vm, name))
     assert vm is not None
     return vm.host
 
 
-def why(it: World, number: int) -> list[str]:
-    operation = it.operations()[number]
+def why(world: World, number: int) -> list[str]:
+    operation = world.operations()[number]
     return reasons(
-        it.read(lambda reader: obstacles.why_waiting(reader, operation, now=it.now))
+        world.read(
+            lambda reader: obstacles.why_waiting(reader, operation, now=world.now)
+        )
     )
 
 
 def test_hosts_are_emptied_as_long_as_the_reserve_stays_free() -> None:
     """Four hosts have eight free places. Without h0, six are left, and it needs two."""
-    it = world(fleet(4, 2))
-    maintain(it, "h0", "h1")
-    announced, planned = states(it)
+    world = new_world(fleet(4, 2))
+    maintain(world, "h0", "h1")
+    announced, planned = states(world)
     assert announced is OperationState.ANNOUNCED
     assert planned is OperationState.PLANNED
-    assert why(it, 1)[0].startswith("its VMs need 2 places on other hosts of pool p")
-    it.advance("3h")
-    assert states(it) == [OperationState.DONE] * 2
+    assert why(world, 1)[0].startswith("its VMs need 2 places on other hosts of pool p")
+    world.advance("3h")
+    assert states(world) == [OperationState.DONE] * 2
 
 
 def test_host_that_would_use_the_reserve_waits_until_work_has_ended() -> None:
-    it = world(fleet(4, 2))
-    maintain(it, "h3", action=Action.FREEZE)
-    maintain(it, "h0")
-    assert states(it) == [OperationState.ANNOUNCED, OperationState.PLANNED]
+    world = new_world(fleet(4, 2))
+    maintain(world, "h3", action=Action.FREEZE)
+    maintain(world, "h0")
+    assert states(world) == [OperationState.ANNOUNCED, OperationState.PLANNED]
     kept = (
         "its VMs need 2 places on other hosts of pool p, which have 4 free, and "
         "policy.reserve (1) keeps 4 free"
     )
-    assert why(it, 1) == [kept]
-    it.advance("2h")
-    assert states(it) == [OperationState.DONE] * 2
+    assert why(world, 1) == [kept]
+    world.advance("2h")
+    assert states(world) == [OperationState.DONE] * 2
 
 
 def test_pool_that_lost_a_host_refuses_what_would_use_the_reserve() -> None:
-    it = world(fleet(4, 2))
-    it.order(lambda work: failures.fail_host(work, "h3"))
-    it.settle()
+    world = new_world(fleet(4, 2))
+    world.order(lambda work: failures.fail_host(work, "h3"))
+    world.settle()
     with pytest.raises(RefusedError, match=r"4 free .*policy\.reserve \(1\) keeps 4"):
-        maintain(it, "h0")
+        maintain(world, "h0")
 
 
 def test_request_that_can_never_keep_the_reserve_is_refused_with_the_sums() -> None:
-    it = world(fleet(3, 2))
+    world = new_world(fleet(3, 2))
     for hosts in (["h0"], ["h0", "h1"]):
         with pytest.raises(RefusedError) as refused:
-            maintain(it, *hosts)
+            maintain(world, *hosts)
         assert refusal(refused.value) == (
             f"none of these {len(hosts)} hosts can be emptied: h0 needs 2 places, and "
             "other hosts of pool p have 4 free (h2 2, h1 2), of which policy.reserve (1) "
@@ -123,35 +127,35 @@ def test_request_that_can_never_keep_the_reserve_is_refused_with_the_sums() -> N
 
 
 def test_emergency_repair_may_use_the_reserve() -> None:
-    it = world(fleet(3, 2))
-    maintain(it, "h0", emergency=True)
-    it.advance("1h")
-    assert states(it) == [OperationState.DONE]
+    world = new_world(fleet(3, 2))
+    maintain(world, "h0", emergency=True)
+    world.advance("1h")
+    assert states(world) == [OperationState.DONE]
 
 
 def test_percentage_keeps_a_part_of_the_pool() -> None:
-    it = world(fleet(3, 2), Policy(reserve=amount_of("17%")))
-    maintain(it, "h0")
-    it.advance("1h")
-    assert states(it) == [OperationState.DONE]
-    stricter = world(fleet(3, 2), Policy(reserve=amount_of("25%")))
+    world = new_world(fleet(3, 2), Policy(reserve=amount_of("17%")))
+    maintain(world, "h0")
+    world.advance("1h")
+    assert states(world) == [OperationState.DONE]
+    stricter = new_world(fleet(3, 2), Policy(reserve=amount_of("25%")))
     with pytest.raises(RefusedError, match=r"policy\.reserve \(25%\) keeps 3"):
         maintain(stricter, "h0")
 
 
 def test_pool_with_a_host_without_a_limit_needs_no_reserve() -> None:
-    it = world(fleet(2, 2) + '[[host]]\nname = "wide"\npool = "p"\n')
-    maintain(it, "h0")
-    it.advance("1h")
-    assert {host_of(it, "v0_0"), host_of(it, "v0_1")} == {"wide"}
+    world = new_world(fleet(2, 2) + '[[host]]\nname = "wide"\npool = "p"\n')
+    maintain(world, "h0")
+    world.advance("1h")
+    assert {host_of(world, "v0_0"), host_of(world, "v0_1")} == {"wide"}
 
 
 def test_decision_reads_as_much_in_a_large_pool_as_in_a_small_one() -> None:
     read: list[int] = []
     for hosts in (40, 400):
-        it = world(fleet(hosts, 2))
-        maintain(it, "h0", "h1")
-        operation = it.operations()[0]
+        world = new_world(fleet(hosts, 2))
+        maintain(world, "h0", "h1")
+        operation = world.operations()[0]
         counter = Counter[str]()
 
         def ask(reader: Reader) -> None:
@@ -159,7 +163,7 @@ def test_decision_reads_as_much_in_a_large_pool_as_in_a_small_one() -> None:
             vms = rolling.vms_of(reader, operation)  # noqa: B023
             why_kept(counted.reader, operation, vms, ONE.reserve)  # noqa: B023
 
-        it.read(ask)
+        world.read(ask)
         read.append(counter.total())
     assert read[0] == read[1]
     assert read[0] <= ROWS_MAX

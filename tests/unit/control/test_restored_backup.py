@@ -73,7 +73,7 @@ class Service:
         return found
 
     def down(self) -> float:
-        asked = uptime.Asked(period=Period(since=START, until=self.clock.now()))
+        asked = uptime.SpanSelection(period=Period(since=START, until=self.clock.now()))
         told = self.store.read(
             lambda reader: uptime.page(reader, asked, after="", limit=9)
         )

@@ -47,7 +47,7 @@ scope = "web"
 class Blind(SimulatedDriver):
     """Reports what the test says, and sees nothing."""
 
-    def observe(self, vms: object) -> dict[str, Observation]:
+    def observe(self, vms: object, _expected: object = None) -> dict[str, Observation]:
         return {}
 
 
@@ -92,7 +92,7 @@ def report(world: World, operation: Operation, *results: VmResult) -> Operation:
         operation_id=current.operation_id,
         generation=current.generation,
         verdict=Verdict.DONE
-        if all(each.verdict is DONE for each in results)
+        if all(vm_result.verdict is DONE for vm_result in results)
         else Verdict.FAILED,
         results=results,
     )
@@ -142,15 +142,17 @@ def test_vm_moved_to_a_failed_host_is_down_there(
     for name in ("v1", "v2", "v3"):
         vm = world.stored_vm(name)
         assert (vm.host, vm.state) == ("h2", VmState.DOWN)
-    told = [
+    operations = [
         each
         for each in world.operations()
         if each.verb is Verb.FAIL
         and each.state is OperationState.IMPACTING
         and each.vms
     ]
-    assert sorted(each.vms[0] for each in told) == ["v1", "v2", "v3"]
-    asked = uptime.Asked(period=Period(since=world.now - 60 * MINUTE, until=world.now))
+    assert sorted(each.vms[0] for each in operations) == ["v1", "v2", "v3"]
+    asked = uptime.SpanSelection(
+        period=Period(since=world.now - 60 * MINUTE, until=world.now)
+    )
     world.read(lambda reader: uptime.page(reader, asked, after="", limit=9))
 
 
@@ -267,7 +269,9 @@ def test_simulated_driver_can_succeed_for_some_vms(world: World) -> None:
 
 def test_vm_failure_remains_after_its_host_is_restored(world: World) -> None:
     world.order(lambda work: failures.fail_vm(work, "v1"))
-    [before] = [each for each in world.operations() if each.vms == ("v1",)]
+    [before] = [
+        operation for operation in world.operations() if operation.vms == ("v1",)
+    ]
     failure = world.order(lambda work: failures.fail_host(work, "h1"))
     assert failure.vms == ("v2", "v3")
     world.order(lambda work: failures.restore_host(work, "h1"))
@@ -294,7 +298,7 @@ def test_operation_without_a_driver_call_reports_it(world: World) -> None:
     why = world.read(
         lambda reader: explanations.of_operation(reader, operation, now=world.now)
     )
-    assert "the driver was not called" in why["standing"]
+    assert "the driver was not called" in why["status"]
     world.advance(30 * MINUTE)
     [operation] = world.operations()
     assert operation.state is OperationState.DONE

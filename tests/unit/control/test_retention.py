@@ -70,8 +70,8 @@ def test_oldest_operations_above_the_limit_are_deleted_with_their_history() -> N
         gateway.advance("1h")
     rounds(gateway)
     left = gateway.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
-    assert {each.request for each in left} == {*requests[-3:]}
-    oldest = min(each.ended_at for each in left)
+    assert {operation.request for operation in left} == {*requests[-3:]}
+    oldest = min(operation.ended_at for operation in left)
     assert min(entry.at for entry in trail(gateway)) > oldest - 2 * HOUR
 
 

@@ -21,14 +21,14 @@ from tests.unit.control.test_outlook import ARGUMENTS, STAGES
 
 
 def decide(world: World, verb: str) -> None:
-    given = VerbRequest(
+    request = VerbRequest(
         targets=("bios",), values={"hosts": ("h0007",), **ARGUMENTS.get(verb, {})}
     )
     if verb not in {"campaign-add", "campaign-skip"}:
-        given = VerbRequest(targets=("bios",), values=ARGUMENTS.get(verb, {}))
+        request = VerbRequest(targets=("bios",), values=ARGUMENTS.get(verb, {}))
 
     def decision(work: Work) -> None:
-        CAMPAIGN_DECISIONS[verb](work, given)
+        CAMPAIGN_DECISIONS[verb](work, request)
 
     world.order(decision, actor="bob", reason="a reason")
 
@@ -56,37 +56,37 @@ def test_each_decision_changes_the_revision(verb: str) -> None:
     if verb == "campaign-retry":
         fault = Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3)
         driver.inject(fault)
-    it = world_of(8, driver=driver)
-    start(it, STAGES if verb == "campaign-approve" else TWO_AT_ONCE)
-    first = revision_of(campaign(it))
-    BEFORE.get(verb, lambda _: None)(it)
-    before = revision_of(campaign(it))
-    decide(it, verb)
-    after = revision_of(campaign(it))
+    world = world_of(8, driver=driver)
+    start(world, STAGES if verb == "campaign-approve" else TWO_AT_ONCE)
+    first = revision_of(campaign(world))
+    BEFORE.get(verb, lambda _: None)(world)
+    before = revision_of(campaign(world))
+    decide(world, verb)
+    after = revision_of(campaign(world))
     # An earlier revision never comes back: a resumption does not undo a pause.
     assert after not in {first, before}
 
 
 def test_refusal_names_the_last_decision() -> None:
-    it = world_of(8)
-    start(it, TWO_AT_ONCE)
-    seen = revision_of(campaign(it))
-    decide(it, "campaign-pause")
-    decide(it, "campaign-resume")
-    with pytest.raises(ChangedError, match="campaign resumed by bob") as found:
-        it.read(lambda reader: check_revision(reader, "bios", seen))
-    assert found.value.reason == "a reason"
-    now = revision_of(campaign(it))
-    it.read(lambda reader: check_revision(reader, "bios", now))
+    world = world_of(8)
+    start(world, TWO_AT_ONCE)
+    revision = revision_of(campaign(world))
+    decide(world, "campaign-pause")
+    decide(world, "campaign-resume")
+    with pytest.raises(ChangedError, match="campaign resumed by bob") as caught:
+        world.read(lambda reader: check_revision(reader, "bios", revision))
+    assert caught.value.reason == "a reason"
+    now = revision_of(campaign(world))
+    world.read(lambda reader: check_revision(reader, "bios", now))
 
 
 def test_decisions_of_the_service_change_the_revision() -> None:
-    it = world_of(8)
-    start(it, TWO_AT_ONCE)
-    seen = revision_of(campaign(it))
-    steer(it, lambda work: brake.put_on(work, withdraw=True) and campaign_of(work))
-    assert campaign(it).halt
-    assert revision_of(campaign(it)) != seen
+    world = world_of(8)
+    start(world, TWO_AT_ONCE)
+    revision = revision_of(campaign(world))
+    steer(world, lambda work: brake.put_on(work, withdraw=True) and campaign_of(work))
+    assert campaign(world).halt
+    assert revision_of(campaign(world)) != revision
 
 
 def campaign_of(work: Work) -> Any:
@@ -94,8 +94,8 @@ def campaign_of(work: Work) -> Any:
 
 
 def test_progress_of_hosts_leaves_the_revision() -> None:
-    it = world_of(8)
-    start(it, TWO_AT_ONCE)
-    seen = revision_of(campaign(it))
-    until(it, lambda it: campaign(it).done >= 3)
-    assert revision_of(campaign(it)) == seen
+    world = world_of(8)
+    start(world, TWO_AT_ONCE)
+    revision = revision_of(campaign(world))
+    until(world, lambda it: campaign(it).done >= 3)
+    assert revision_of(campaign(world)) == revision

@@ -52,8 +52,8 @@ def test_reserved_scope_is_kept_for_the_waiting_host() -> None:
 def test_scopes_come_before_a_busy_host() -> None:
     scopes = {"db": RolloutState(domains={1: "op-0"})}
     assert why_not_announced(host("op-1", busy=True), scopes) == BUSY
-    found = why_not_announced(host("op-1", busy=True, db=0), scopes)
-    assert isinstance(found, ScopeInUse)
+    blocker = why_not_announced(host("op-1", busy=True, db=0), scopes)
+    assert isinstance(blocker, ScopeInUse)
 
 
 DOMAINS = st.dictionaries(

@@ -108,12 +108,12 @@ def cost_in_memory(count: int, *, shared: bool) -> Cost:
         {("a" if shared else f"a{number}"): number % DOMAINS if shared else 0}
         for number in range(count)
     ]
-    it = world_of(hosts)
-    transactions, rows = it.passed["committed"], rows_of(it)
-    roll_out_to_the_end(it, count)
+    world = world_of(hosts)
+    transactions, rows = world.passed["committed"], rows_of(world)
+    roll_out_to_the_end(world, count)
     return Cost(
-        transactions=(it.passed["committed"] - transactions) / count,
-        rows=(rows_of(it) - rows) / count,
+        transactions=(world.passed["committed"] - transactions) / count,
+        rows=(rows_of(world) - rows) / count,
     )
 
 
@@ -130,17 +130,21 @@ def cost_in_file(file: Path, count: int, *, vms: int, scopes: int) -> Cost:
         for number in range(count)
         for vm in range(scopes, vms)
     )
-    it = World(
+    world = World(
         store=lambda: SqliteStore(file), driver=SimulatedDriver(), fleet=lines + more
     )
-    transactions, rows, size = it.passed["committed"], rows_of(it), used_bytes(file)
-    roll_out_to_the_end(it, count)
+    transactions, rows, size = (
+        world.passed["committed"],
+        rows_of(world),
+        used_bytes(file),
+    )
+    roll_out_to_the_end(world, count)
     cost = Cost(
-        transactions=(it.passed["committed"] - transactions) / count,
-        rows=(rows_of(it) - rows) / count,
+        transactions=(world.passed["committed"] - transactions) / count,
+        rows=(rows_of(world) - rows) / count,
         kib=(used_bytes(file) - size) / 1024 / count,
     )
-    it.store.close()
+    world.store.close()
     return cost
 
 
@@ -184,10 +188,10 @@ def reads_per_announcement(count: int) -> float:
     """Return how many rows are read for each host that is announced."""
     counted = CountedStore(MemoryStore())
     hosts = [{"a": number % DOMAINS} for number in range(count)]
-    it = world_of(hosts, store=lambda: counted)
+    world = world_of(hosts, store=lambda: counted)
     counted.rows.clear()
-    roll_out(it, count, at_once=count)
-    announced = [each for each in states(it).values() if each is not PLANNED]
+    roll_out(world, count, at_once=count)
+    announced = [state for state in states(world).values() if state is not PLANNED]
     assert len(announced) == count // DOMAINS
     return counted.rows.total() / len(announced)
 
@@ -201,20 +205,20 @@ def test_reads_of_a_tenants_list_do_not_grow_with_the_number_of_hosts() -> None:
 def reads_per_listed(count: int) -> float:
     """Return how many rows are read for each operation that a tenant is shown."""
     hosts = [{"a": number % DOMAINS, f"b{number}": 0} for number in range(count)]
-    it = world_of(hosts)
-    roll_out(it, count, at_once=count // DOMAINS)
+    world = world_of(hosts)
+    roll_out(world, count, at_once=count // DOMAINS)
 
     def listed(reader: Reader) -> float:
         rows: Counter[str] = Counter()
         sight = TenantReader(Counted(reader, rows).reader, "shop")
-        found = list(every(sight, kinds.OPEN_OPERATIONS))
+        operations = list(every(sight, kinds.OPEN_OPERATIONS))
         # Of those whose turn has not come, a tenant is told nothing.
-        assert len(found) == count // DOMAINS
-        for operation in found:
-            operation_report(sight, operation, now=it.now)
-        return rows.total() / len(found)
+        assert len(operations) == count // DOMAINS
+        for operation in operations:
+            operation_report(sight, operation, now=world.now)
+        return rows.total() / len(operations)
 
-    return it.read(listed)
+    return world.read(listed)
 
 
 SEARCHES = ("rooms_open_in_zone", "rooms_open", "vms_of_domain")
@@ -235,20 +239,20 @@ def listed(world: World) -> Counter[str]:
 
 
 def test_planned_host_that_waits_for_a_scope_needs_no_search() -> None:
-    it = announced(60)
+    world = announced(60)
     rows: Counter[str] = Counter()
     planned = [
-        each
-        for each in it.operations()
-        if each.state is PLANNED and isinstance(each.held_by[0], ScopeInUse)
+        operation
+        for operation in world.operations()
+        if operation.state is PLANNED and isinstance(operation.held_by[0], ScopeInUse)
     ]
     assert planned
 
     def ask(reader: Reader) -> None:
-        for each in planned:
-            operation_report(Counted(reader, rows).reader, each, now=it.now)
+        for operation in planned:
+            operation_report(Counted(reader, rows).reader, operation, now=world.now)
 
-    it.read(ask)
+    world.read(ask)
     assert rows["vms_on_host"]
     assert not any(rows[name] for name in SEARCHES)
 
@@ -266,7 +270,7 @@ LISTED_ROWS_MAX = 25
 
 def announced(count: int) -> World:
     """Return a rollout of live migrations whose hosts wait for the first of them."""
-    it = world_of([{"a": number % DOMAINS} for number in range(count)])
-    roll_out(it, count, at_once=count, action=Action.LIVE_MIGRATE)
-    assert Counter(states(it).values())[PLANNED] > count // 2
-    return it
+    world = world_of([{"a": number % DOMAINS} for number in range(count)])
+    roll_out(world, count, at_once=count, action=Action.LIVE_MIGRATE)
+    assert Counter(states(world).values())[PLANNED] > count // 2
+    return world

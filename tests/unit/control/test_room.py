@@ -272,10 +272,10 @@ def test_places_that_an_operation_gives_back_count_as_free(store: Store) -> None
 
     store.transact(reserve)
     moving = emptying(0)
-    found = store.read(
+    stored = store.read(
         lambda reader: destinations.find_places(reader, moving, lost=moving.vms)
     )
-    assert found.hosts == dict.fromkeys(moving.vms, "h00009")
+    assert stored.hosts == dict.fromkeys(moving.vms, "h00009")
     other = store.read(lambda reader: destinations.find_places(reader, emptying(1)))
     assert len(other.blockers) == VMS
 
@@ -313,33 +313,33 @@ def test_free_capacity_of_hosts_stays_correct_through_all_changes() -> None:
                 f'[[vm]]\nname = "v{number:02}"\nhost = "h{number:02}"\ntenant = "t"\n'
                 f'vcpu = {1 + number % 4}\nmemory = "{1 + number % 3}GiB"'
             )
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
-    check_kept(it)
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
+    check_kept(world)
     names = ["h01", "h02", "h03"]
-    it.order(
+    world.order(
         lambda work: verbs.maintain(work, names, Action.LIVE_MIGRATE, OrderOptions())
     )
-    it.order(lambda work: failures.fail_host(work, "h20"))
-    it.order(
+    world.order(lambda work: failures.fail_host(work, "h20"))
+    world.order(
         lambda work: verbs.change_vms(work, ["v30"], Verb.TERMINATE, OrderOptions())
     )
-    it.settle()
+    world.settle()
     for _ in range(60):
-        it.advance("1m")
-        check_kept(it)
-    it.order(lambda work: failures.restore_host(work, "h20"))
-    check_kept(it)
+        world.advance("1m")
+        check_kept(world)
+    world.order(lambda work: failures.restore_host(work, "h20"))
+    check_kept(world)
     # A VM goes, a host goes, and a zone and a capacity change.
     text = "\n".join(lines).replace(lines[-1], "").replace(lines[-2], "")
-    it.apply_fleet(text.replace("capacity = 2", "capacity = 3", 1))
-    check_kept(it)
+    world.apply_fleet(text.replace("capacity = 2", "capacity = 3", 1))
+    check_kept(world)
     # A VM grows, another is no longer counted, and a host gets more and another pool.
     text = text.replace("vcpu = 2\n", "vcpu = 4\n", 1).replace(
         '\nmemory = "3GiB"', "", 1
     )
-    it.apply_fleet(text.replace('"amd"\nvcpu = 8', '"intel"\nvcpu = 16', 1))
-    check_kept(it)
-    assert len(it.read(lambda reader: reader.select(kinds.ALL_HOSTS))) == 39
+    world.apply_fleet(text.replace('"amd"\nvcpu = 8', '"intel"\nvcpu = 16', 1))
+    check_kept(world)
+    assert len(world.read(lambda reader: reader.select(kinds.ALL_HOSTS))) == 39
 
 
 def check_kept(world: World) -> None:
@@ -354,13 +354,16 @@ def check_kept(world: World) -> None:
             if operation.occupies_host
         )
         for host in every(reader, kinds.ALL_HOSTS):
-            kept = reader.get(Capacity, host.name)
-            assert kept is not None
-            use = (kept.used, kept.vcpu_used, kept.memory_used)
-            assert (use, kept.works) == (sums_of(there[host.name]), works[host.name])
-            assert (kept.zone, kept.places) == (host.zone, host.capacity)
-            sizes = (kept.pool, kept.vcpu, kept.memory)
+            capacity = reader.get(Capacity, host.name)
+            assert capacity is not None
+            use = (capacity.used, capacity.vcpu_used, capacity.memory_used)
+            assert (use, capacity.works) == (
+                sums_of(there[host.name]),
+                works[host.name],
+            )
+            assert (capacity.zone, capacity.places) == (host.zone, host.capacity)
+            sizes = (capacity.pool, capacity.vcpu, capacity.memory)
             assert sizes == (host.pool, host.vcpu, host.memory)
-            assert kept.is_up == (host.state.value == "up")
+            assert capacity.is_up == (host.state.value == "up")
 
     world.read(ask)

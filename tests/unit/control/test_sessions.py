@@ -39,7 +39,7 @@ def signed(members: object) -> str:
 def test_pass_is_read_back_by_its_kind_only(kind: PassKind, name: str) -> None:
     given = replace(GIVEN, kind=kind, name=name)
     text = text_of(KEY, given)
-    other = next(each for each in PassKind if each is not kind)
+    other = next(pass_kind for pass_kind in PassKind if pass_kind is not kind)
     assert pass_in(KEY, text, kind) == given
     assert pass_in(KEY, text, other) is None
     assert pass_in(b"l" * 32, text, kind) is None

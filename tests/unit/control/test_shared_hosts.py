@@ -1,6 +1,6 @@
 """A hypervisor put a VM on a host of another fault domain of its scope."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,7 +9,7 @@ from forewarn.control.execution.calls import current_moves
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.drivers.port import Observation
+from forewarn.drivers.port import Observation, Observations
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR
@@ -55,7 +55,7 @@ class Elsewhere(SimulatedDriver):
         super().__init__()
         self.seen: dict[str, str] = {}
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], _expected: object = None) -> Observations:
         return {
             vm: Observation(running=True, host=self.seen[vm])
             for vm in vms
@@ -83,7 +83,9 @@ def maintain(world: World, action: Action, *hosts: str) -> None:
 
 
 def of_host(world: World, host: str) -> Operation:
-    [found] = [each for each in world.operations() if each.target == host]
+    [found] = [
+        operation for operation in world.operations() if operation.target == host
+    ]
     return found
 
 
@@ -162,9 +164,15 @@ def test_predicted_failure_moves_the_fault_domains_in_turn(world: World) -> None
     world.order(lambda work: verbs.predict_failure(work, ["h2"], HOUR, OrderOptions()))
     for _ in range(300):
         world.advance("30s")
-        started = [each for each in world.operations() if each.state in STARTED_STATES]
+        started = [
+            operation
+            for operation in world.operations()
+            if operation.state in STARTED_STATES
+        ]
         assert len(started) <= 1
-    assert {each.state for each in world.operations()} == {OperationState.DONE}
+    assert {operation.state for operation in world.operations()} == {
+        OperationState.DONE
+    }
 
 
 @pytest.mark.clause("5.5")
@@ -172,7 +180,7 @@ def test_failure_of_a_host_with_two_fault_domains_is_announced(world: World) -> 
     move(world, "web_0", "h2")
     world.order(lambda work: failures.fail_host(work, "h2"))
     [event] = world.live_events()
-    assert [each.vm for each in event.resources] == ["web_0", "web_1"]
+    assert [resource.vm for resource in event.resources] == ["web_0", "web_1"]
 
 
 def observed(world: World) -> None:
@@ -205,10 +213,10 @@ def test_observed_conflict_is_a_problem_until_a_vm_leaves(world: World) -> None:
         ("shop",),
     )
     for name in ("h2", "web_0", "web_1"):
-        assert text in str(explained(world, name)["standing"])
+        assert text in str(explained(world, name)["status"])
     move(world, "web_0", "h3")
     assert world.read(lambda reader: attention.problems(reader, now=world.now)) == []
-    assert text not in str(explained(world, "h2")["standing"])
+    assert text not in str(explained(world, "h2")["status"])
 
 
 def test_problem_names_each_vm_of_the_scope_on_the_host(world: World) -> None:
@@ -240,8 +248,8 @@ def test_tenant_does_not_learn_of_the_host(world: World) -> None:
 
     def read(reader: Reader) -> tuple[list[attention.Problem], object]:
         shown = TenantReader(reader, "shop")
-        found = explanations.explain(shown, "web_0", now=world.now)
-        return attention.problems(shown, now=world.now), found["standing"]
+        explanation = explanations.explain(shown, "web_0", now=world.now)
+        return attention.problems(shown, now=world.now), explanation["status"]
 
     assert world.read(read) == ([], "it runs; no open operation concerns it")
 

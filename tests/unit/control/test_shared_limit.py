@@ -27,7 +27,7 @@ HOSTS = 6
 NAMES = ("bios", "disks", "nics")
 
 
-def world(limit: int = 2, count: int = 2, *, shared: bool = False) -> World:
+def new_world(limit: int = 2, count: int = 2, *, shared: bool = False) -> World:
     """Return hosts with VMs of their own scopes, for some campaigns.
 
     If `shared`, the VMs of the second campaign are in fault domains of one scope.
@@ -44,7 +44,7 @@ def world(limit: int = 2, count: int = 2, *, shared: bool = False) -> World:
 
 
 def begin(
-    it: World, name: str, *, priority: int = 0, in_flight: int = 4, more: str = ""
+    world: World, name: str, *, priority: int = 0, in_flight: int = 4, more: str = ""
 ) -> CampaignRecord:
     """Start a campaign of its own hosts."""
     first = NAMES.index(name) * HOSTS
@@ -55,249 +55,255 @@ def begin(
         f"[campaign.budget]\nin_flight = {in_flight}\n{ONE_STAGE}{more}"
     )
     text = CampaignText(name="campaign.toml", text=written)
-    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now)
-    prepared = it.read(
+    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    prepared = world.read(
         lambda reader: campaign_plans.prepared_of(
-            reader, campaign_plans.plan_of(reader, asked), text
+            reader, campaign_plans.plan_of(reader, request), text
         )
     )
-    made = it.order(lambda work: campaigns.start(work, prepared), actor="alice")
-    it.settle()
-    return made
+    result = world.order(lambda work: campaigns.start(work, prepared), actor="alice")
+    world.settle()
+    return result
 
 
-def in_flight(it: World) -> Counter[str]:
+def in_flight(world: World) -> Counter[str]:
     """Return the hosts in flight of each campaign."""
     return Counter(
-        NAMES[int(each.host.removeprefix("h")) // HOSTS]
-        for each in it.operations()
-        if not each.ended_at and each.state is not PLANNED
+        NAMES[int(operation.host.removeprefix("h")) // HOSTS]
+        for operation in world.operations()
+        if not operation.ended_at and operation.state is not PLANNED
     )
 
 
-def is_done(it: World, *names: str) -> bool:
-    return all(campaign(it, each).state is CampaignState.DONE for each in names)
+def is_done(world: World, *names: str) -> bool:
+    return all(campaign(world, name).state is CampaignState.DONE for name in names)
 
 
-def play(it: World, *names: str, limit: int = 2) -> list[Counter[str]]:
+def play(world: World, *names: str, limit: int = 2) -> list[Counter[str]]:
     """Advance until the campaigns are done; return what was in flight in each minute."""
     seen: list[Counter[str]] = []
     for _ in range(2 * 24 * 60):
-        seen.append(in_flight(it))
+        seen.append(in_flight(world))
         assert seen[-1].total() <= limit
-        if is_done(it, *names):
+        if is_done(world, *names):
             return seen
-        it.advance("1m")
-    raise AssertionError([waits_for(it, each) for each in names])
+        world.advance("1m")
+    raise AssertionError([waits_for(world, name) for name in names])
 
 
 def test_two_campaigns_share_two_places_and_the_higher_priority_goes_first() -> None:
-    it = world()
-    begin(it, "bios")
-    begin(it, "disks", priority=5, in_flight=2)
-    assert in_flight(it) == {"bios": 1, "disks": 1}
+    world = new_world()
+    begin(world, "bios")
+    begin(world, "disks", priority=5, in_flight=2)
+    assert in_flight(world) == {"bios": 1, "disks": 1}
     begun = False
-    while not is_done(it, "disks"):
-        it.advance("1m")
-        now = in_flight(it)
+    while not is_done(world, "disks"):
+        world.advance("1m")
+        now = in_flight(world)
         assert now.total() <= 2
         begun = begun or now["disks"] == 2
-        if begun and campaign(it, "disks").left > 1:
+        if begun and campaign(world, "disks").left > 1:
             assert now["bios"] == 0, "a campaign of lower priority passed it"
     assert begun
-    play(it, "bios")
+    play(world, "bios")
 
 
 def test_the_older_campaign_of_the_same_priority_goes_first() -> None:
-    it = world()
-    begin(it, "bios", in_flight=2)
-    begin(it, "disks", in_flight=2)
-    it.advance("1m")
-    seen = play(it, "bios", "disks")
+    world = new_world()
+    begin(world, "bios", in_flight=2)
+    begin(world, "disks", in_flight=2)
+    world.advance("1m")
+    seen = play(world, "bios", "disks")
     both = [each for each in seen if each["bios"] == 2]
     assert both
     assert max(each["disks"] for each in seen) == 2
-    assert campaign(it, "bios").ended < campaign(it, "disks").ended
+    assert campaign(world, "bios").ended < campaign(world, "disks").ended
 
 
 def test_a_campaign_says_which_one_goes_first() -> None:
-    it = world(limit=1)
-    begin(it, "disks", priority=5)
-    begin(it, "bios")
-    assert in_flight(it) == {"disks": 1}
+    world = new_world(limit=1)
+    begin(world, "disks", priority=5)
+    begin(world, "bios")
+    assert in_flight(world) == {"disks": 1}
     waits = (
         "campaign bios: 1 of 1 hosts of all campaigns are in flight, the maximum of "
         "`[campaigns] in_flight`"
     )
-    assert waits_for(it) == waits
-    it.advance("20m")
-    while campaign(it, "disks").ramp < 2:
-        it.advance("1m")
-    assert waits_for(it) == f"{waits}, and campaign disks goes first"
-    (host,) = [each for each in it.operations() if each.host == name_of(0)]
-    assert it.explain(host.operation_id) == [waits_for(it)]
+    assert waits_for(world) == waits
+    world.advance("20m")
+    while campaign(world, "disks").ramp < 2:
+        world.advance("1m")
+    assert waits_for(world) == f"{waits}, and campaign disks goes first"
+    (host,) = [
+        operation for operation in world.operations() if operation.host == name_of(0)
+    ]
+    assert world.explain(host.operation_id) == [waits_for(world)]
 
 
 def test_a_paused_campaign_blocks_no_other() -> None:
-    it = world(limit=1)
-    begin(it, "disks", priority=5)
-    begin(it, "bios")
-    steer(it, lambda work: campaigns.pause(work, "disks"))
-    seen = play(it, "bios", limit=1)
+    world = new_world(limit=1)
+    begin(world, "disks", priority=5)
+    begin(world, "bios")
+    steer(world, lambda work: campaigns.pause(work, "disks"))
+    seen = play(world, "bios", limit=1)
     assert any(each["bios"] for each in seen)
-    assert campaign(it, "disks").state is CampaignState.PAUSED
-    steer(it, lambda work: campaigns.resume(work, "disks", by_all=True))
-    play(it, "disks", limit=1)
+    assert campaign(world, "disks").state is CampaignState.PAUSED
+    steer(world, lambda work: campaigns.resume(work, "disks", by_all=True))
+    play(world, "disks", limit=1)
 
 
 def test_a_free_place_goes_to_a_lower_priority_when_the_first_campaign_is_paused() -> (
     None
 ):
-    it = world(limit=2)
-    begin(it, "disks", priority=5, in_flight=2)
-    while in_flight(it)["disks"] < 2:
-        it.advance("1m")
-    begin(it, "bios")
-    assert in_flight(it)["bios"] == 0
-    steer(it, lambda work: campaigns.pause(work, "disks"))
-    while in_flight(it)["disks"] == 2:
-        it.advance("1m")
-    assert in_flight(it)["bios"] == 1
+    world = new_world(limit=2)
+    begin(world, "disks", priority=5, in_flight=2)
+    while in_flight(world)["disks"] < 2:
+        world.advance("1m")
+    begin(world, "bios")
+    assert in_flight(world)["bios"] == 0
+    steer(world, lambda work: campaigns.pause(work, "disks"))
+    while in_flight(world)["disks"] == 2:
+        world.advance("1m")
+    assert in_flight(world)["bios"] == 1
 
 
 def test_a_closed_window_blocks_no_other_campaign() -> None:
-    it = world(limit=1, count=3)
+    world = new_world(limit=1, count=3)
     closed = (
         '[[campaign.window]]\ndays = ["sat"]\nstart = "02:00"\nlength = "20h"\n'
         'timezone = "UTC"\n'
     )
-    begin(it, "disks", priority=9, more=closed)
-    begin(it, "nics", priority=5)
-    begin(it, "bios")
-    seen = play(it, "nics", "bios", limit=1)
+    begin(world, "disks", priority=9, more=closed)
+    begin(world, "nics", priority=5)
+    begin(world, "bios")
+    seen = play(world, "nics", "bios", limit=1)
     assert not any(each["disks"] for each in seen)
-    assert campaign(it, "nics").ended < campaign(it, "bios").ended
+    assert campaign(world, "nics").ended < campaign(world, "bios").ended
 
 
 def test_a_campaign_whose_hosts_are_passed_over_blocks_no_other() -> None:
-    it = world(shared=True)
-    begin(it, "disks", priority=5)
-    begin(it, "bios")
-    seen = play(it, "bios", "disks")
+    world = new_world(shared=True)
+    begin(world, "disks", priority=5)
+    begin(world, "bios")
+    seen = play(world, "bios", "disks")
     assert max(each["disks"] for each in seen) == 1, "its hosts share a scope"
     assert any(each["disks"] == each["bios"] == 1 for each in seen)
 
 
 def test_the_limit_holds_after_a_restart_and_when_it_is_taken_away() -> None:
-    it = world(limit=2)
-    begin(it, "bios")
-    begin(it, "disks")
+    world = new_world(limit=2)
+    begin(world, "bios")
+    begin(world, "disks")
     for _ in range(90):
-        it.advance("1m")
-        it.restart()
-        assert in_flight(it).total() <= 2
-    it = world(limit=0)
-    begin(it, "bios")
-    begin(it, "disks")
+        world.advance("1m")
+        world.restart()
+        assert in_flight(world).total() <= 2
+    world = new_world(limit=0)
+    begin(world, "bios")
+    begin(world, "disks")
     most = 0
-    while not is_done(it, "bios", "disks"):
-        it.advance("1m")
-        most = max(most, in_flight(it).total())
+    while not is_done(world, "bios", "disks"):
+        world.advance("1m")
+        most = max(most, in_flight(world).total())
     assert most > 2
 
 
-def maintain(it: World, first: int, count: int, *, actor: str = "bob") -> str:
+def maintain(world: World, first: int, count: int, *, actor: str = "bob") -> str:
     """Order the maintenance of some hosts, two at once; return its rollout."""
     names = [name_of(first + each) for each in range(count)]
     wishes = OrderOptions(at_once=2)
-    made = it.order(
+    result = world.order(
         lambda work: verbs.maintain(work, names, Action.REBOOT, wishes), actor=actor
     )
-    it.settle()
-    return made.request_id
+    world.settle()
+    return result.request_id
 
 
 def test_maintain_of_several_hosts_uses_the_places_of_campaigns_and_waits_for_them() -> (
     None
 ):
-    it = world(limit=2)
-    begin(it, "disks", in_flight=2)
-    rollout = maintain(it, 0, HOSTS)
-    assert in_flight(it) == {"bios": 1, "disks": 1}
+    world = new_world(limit=2)
+    begin(world, "disks", in_flight=2)
+    rollout = maintain(world, 0, HOSTS)
+    assert in_flight(world) == {"bios": 1, "disks": 1}
     waits = (
         f"campaign {rollout}: 2 of 2 hosts of all campaigns are in flight, the maximum of "
         "`[campaigns] in_flight`"
     )
-    (last,) = [each for each in it.operations() if each.host == name_of(HOSTS - 1)]
-    assert it.explain(last.operation_id)[0] == waits
+    (last,) = [
+        operation
+        for operation in world.operations()
+        if operation.host == name_of(HOSTS - 1)
+    ]
+    assert world.explain(last.operation_id)[0] == waits
     seen: list[Counter[str]] = []
-    while not is_done(it, "disks", rollout):
-        seen.append(in_flight(it))
+    while not is_done(world, "disks", rollout):
+        seen.append(in_flight(world))
         assert seen[-1].total() <= 2
-        it.advance("1m")
+        world.advance("1m")
     # The campaign is older, so it goes first. Then both places are the rollout's.
     assert max(each["disks"] for each in seen) == 2
     assert max(each["bios"] for each in seen) == 2
 
 
 def test_campaign_waits_for_an_older_rollout_that_nothing_steers() -> None:
-    it = world(limit=1)
-    rollout = maintain(it, 0, HOSTS)
-    begin(it, "disks")
-    assert in_flight(it) == {"bios": 1}
+    world = new_world(limit=1)
+    rollout = maintain(world, 0, HOSTS)
+    begin(world, "disks")
+    assert in_flight(world) == {"bios": 1}
     seen: list[Counter[str]] = []
-    while not is_done(it, "disks", rollout):
-        seen.append(in_flight(it))
+    while not is_done(world, "disks", rollout):
+        seen.append(in_flight(world))
         assert seen[-1].total() <= 1
-        it.advance("1m")
+        world.advance("1m")
     first_of_disks = next(n for n, each in enumerate(seen) if each["disks"])
     assert not any(each["bios"] for each in seen[first_of_disks:])
 
 
 def test_a_place_that_a_single_host_used_goes_to_a_campaign_that_waits() -> None:
-    it = world(limit=1)
-    maintain(it, 0, 1)
-    begin(it, "disks")
-    assert in_flight(it) == {"bios": 1}
-    while in_flight(it)["bios"]:
-        it.advance("1m")
-    assert in_flight(it) == {"disks": 1}
+    world = new_world(limit=1)
+    maintain(world, 0, 1)
+    begin(world, "disks")
+    assert in_flight(world) == {"bios": 1}
+    while in_flight(world)["bios"]:
+        world.advance("1m")
+    assert in_flight(world) == {"disks": 1}
 
 
 def test_cancelled_rollout_leaves_its_place_to_a_campaign() -> None:
-    it = world(limit=1)
-    rollout = maintain(it, 0, HOSTS)
-    begin(it, "disks")
-    assert in_flight(it) == {"bios": 1}
-    it.order(lambda work: verbs.cancel(work, rollout, note=CANCELLED))
-    it.settle()
-    assert in_flight(it) == {"disks": 1}
+    world = new_world(limit=1)
+    rollout = maintain(world, 0, HOSTS)
+    begin(world, "disks")
+    assert in_flight(world) == {"bios": 1}
+    world.order(lambda work: verbs.cancel(work, rollout, note=CANCELLED))
+    world.settle()
+    assert in_flight(world) == {"disks": 1}
 
 
 def test_emergency_rollout_goes_before_an_older_campaign() -> None:
-    it = world(limit=1)
-    begin(it, "disks", priority=5)
+    world = new_world(limit=1)
+    begin(world, "disks", priority=5)
     wishes = OrderOptions(emergency=True)
     names = [name_of(each) for each in range(3)]
-    it.order(lambda work: verbs.maintain(work, names, Action.REBOOT, wishes))
-    it.settle()
-    assert in_flight(it) == {"disks": 1}
-    it.advance("20m")
-    while not in_flight(it)["bios"]:
-        assert in_flight(it).total() == 1
-        it.advance("1m")
-    assert campaign(it, "disks").done == 1
+    world.order(lambda work: verbs.maintain(work, names, Action.REBOOT, wishes))
+    world.settle()
+    assert in_flight(world) == {"disks": 1}
+    world.advance("20m")
+    while not in_flight(world)["bios"]:
+        assert in_flight(world).total() == 1
+        world.advance("1m")
+    assert campaign(world, "disks").done == 1
 
 
 def test_limit_that_was_set_later_holds_for_a_rollout_that_runs() -> None:
-    it = world(limit=0)
-    rollout = maintain(it, 0, HOSTS)
-    assert in_flight(it) == {"bios": 2}
-    it.plane.policy = replace(it.plane.policy, campaigns_in_flight=1)
-    while in_flight(it)["bios"] == 2:
-        it.advance("1m")
-    it.advance("5m")
+    world = new_world(limit=0)
+    rollout = maintain(world, 0, HOSTS)
+    assert in_flight(world) == {"bios": 2}
+    world.plane.policy = replace(world.plane.policy, campaigns_in_flight=1)
+    while in_flight(world)["bios"] == 2:
+        world.advance("1m")
+    world.advance("5m")
     for _ in range(3):
-        it.advance("10m")
-        assert in_flight(it)["bios"] <= 1
-    assert not is_done(it, rollout)
+        world.advance("10m")
+        assert in_flight(world)["bios"] <= 1
+    assert not is_done(world, rollout)

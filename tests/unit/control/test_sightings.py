@@ -11,7 +11,7 @@ from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, sighted, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
-from forewarn.control.rules.sightings import Confirmations, SightingAct
+from forewarn.control.rules.sightings import Confirmations, SightingAct, Withheld
 from forewarn.drivers.port import Sighting, StopCause
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import VmState
@@ -117,7 +117,7 @@ def told_of(world: World, vm: str) -> list[tuple[AuditKind, str]]:
     entries = world.store.read(
         lambda reader: list(every(reader, AUDIT_OF_SUBJECT, f"vm:{vm}"))
     )
-    return [(each.kind, each.facts.text) for each in entries if each.kind in kinds]
+    return [(entry.kind, entry.facts.text) for entry in entries if entry.kind in kinds]
 
 
 def test_shutdown_by_the_user_is_recorded_once_until_the_vm_runs_again() -> None:
@@ -168,8 +168,8 @@ def test_vm_that_is_off_is_explained_and_its_tenant_may_know_it() -> None:
         return [explain(each, "v0_0", now=world.now) for each in (reader, own)]
 
     whole, own = world.store.read(read)
-    assert whole["standing"].startswith("it was shut down by its user on host h0; ")
-    assert own["standing"].startswith("it was shut down by its user; ")
+    assert whole["status"].startswith("it was shut down by its user on host h0; ")
+    assert own["status"].startswith("it was shut down by its user; ")
     assert not own["operations"]
 
 
@@ -265,7 +265,9 @@ def test_failure_by_a_sighting_ends_by_one() -> None:
     see(world, "v0_0", running=True)
     world.advance("1m")
     assert down(world, "v0_0") == [False]
-    assert [each.state for each in world.operations()] == [OperationState.DONE]
+    assert [operation.state for operation in world.operations()] == [
+        OperationState.DONE
+    ]
 
 
 @pytest.mark.parametrize("act", list(SightingAct))
@@ -294,7 +296,7 @@ def test_stop_during_a_call_is_expected_until_the_call_ends() -> None:
         world.advance("10s")
     for vm in ("v0_0", "v0_1", "v0_2", "v1_0"):
         see(world, vm)
-    # Expected stops are no mass: the fourth VM fails as usual.
+    # Expected stops are not a mass: the fourth VM fails as usual.
     assert world.plane.seen().withheld is None
     # Operators see them beside the operation while they are not recorded.
     assert [each.vm for each in world.plane.seen().early] == ["v0_0", "v0_1", "v0_2"]
@@ -324,6 +326,32 @@ def test_mass_of_stopped_vms_fails_none_until_few_are_left() -> None:
     assert down(world, *stopped) == [False] * 4
     world.advance("1s")
     assert down(world, *stopped) == [True, True, True, False]
+
+
+def test_mass_on_one_host_leaves_the_failures_of_other_hosts_alone() -> None:
+    world = world_of(hosts=3, vms=5)
+    lost = [f"v0_{number}" for number in range(4)]
+    for vm in lost:
+        see(world, vm, host="h0")
+    began = world.now
+    see(world, "v1_0", host="h1")
+    world.advance("30s")
+    assert down(world, *lost, "v1_0") == [False] * 4 + [True]
+    assert world.plane.seen().withheld == Withheld(vms=4, since=began, host="h0")
+    # Many VMs of other hosts, or a second host with many, are a fault of the network.
+    for vm in ("v1_1", "v1_2", "v2_0"):
+        see(world, vm, host=f"h{vm[1]}")
+    assert world.plane.seen().withheld == Withheld(vms=4, since=began, host="h0")
+    see(world, "v2_1", host="h2")
+    assert world.plane.seen().withheld == Withheld(vms=8, since=began)
+    world.advance("1h")
+    assert down(world, *lost, "v1_1", "v1_2", "v2_0", "v2_1") == [False] * 8
+    # When it is one host again, the VMs of the others get the whole time again.
+    see(world, "v2_1", host="h2", running=True)
+    world.advance("29s")
+    assert down(world, "v1_1", "v1_2", "v2_0") == [False] * 3
+    world.advance("1s")
+    assert down(world, *lost, "v1_1", "v1_2", "v2_0") == [False] * 4 + [True] * 3
 
 
 def test_operator_ends_a_mass_by_failing_what_has_failed() -> None:
@@ -378,7 +406,12 @@ def test_mass_of_a_large_fleet_costs_no_transaction() -> None:
 
 NAMES = st.integers(0, 5).map(lambda number: f"v{number}")
 TAKEN = st.tuples(
-    st.just("take"), NAMES, st.booleans(), st.sampled_from(StopCause), st.booleans()
+    st.just("take"),
+    NAMES,
+    st.booleans(),
+    st.sampled_from(StopCause),
+    st.booleans(),
+    st.sampled_from(["", "h1", "h2"]),
 )
 STEPS = st.lists(
     st.one_of(
@@ -388,6 +421,16 @@ STEPS = st.lists(
     ),
     max_size=60,
 )
+
+
+def mass_of(stopped: Counter[str]) -> tuple[int, str] | None:
+    """Return how many VMs are not failed, and their host, with a limit of 2."""
+    if stopped.total() <= 2:
+        return None
+    for host in ("h1", "h2"):
+        if stopped[host] > 2 >= stopped.total() - stopped[host]:
+            return stopped[host], host
+    return stopped.total(), ""
 
 
 @given(steps=STEPS)
@@ -400,14 +443,17 @@ def test_sightings_wait_their_time_and_are_counted_once(
     taken_at: dict[str, Micros] = {}
     for step in steps:
         match step:
-            case ("take", vm, running, cause, is_expected):
-                sighting = Sighting(vm=vm, running=running, cause=cause, at=now)
+            case ("take", vm, running, cause, is_expected, host):
+                sighting = Sighting(
+                    vm=vm, running=running, cause=cause, at=now, host=host
+                )
                 known = model.get(vm)
                 same = known is not None and (
                     known[0].running,
                     known[0].cause,
+                    known[0].host,
                     known[1],
-                ) == (running, cause, is_expected)
+                ) == (running, cause, host, is_expected)
                 says_less = (
                     known is not None
                     and sighting.is_without_reason
@@ -429,14 +475,15 @@ def test_sightings_wait_their_time_and_are_counted_once(
                     assert rule.is_expected(each.vm) is model[each.vm][1]
             case _:
                 raise AssertionError(step)
-        stopped = sum(
-            not sighting.running
+        stopped = Counter(
+            sighting.host
+            for sighting, is_expected in model.values()
+            if not sighting.running
             and sighting.cause is StopCause.FAILED
             and not is_expected
-            for sighting, is_expected in model.values()
         )
         withheld = rule.withheld()
-        assert (withheld.vms if withheld else 0) == (stopped if stopped > 2 else 0)
+        assert (withheld and (withheld.vms, withheld.host)) == mass_of(stopped)
         early = {sighting for sighting, is_expected in model.values() if is_expected}
         assert {*rule.seen().early} == early
         assert (rule.next_due() is None) is (not model)

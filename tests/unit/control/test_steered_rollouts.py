@@ -57,60 +57,69 @@ def stored(world: World) -> list[CampaignRecord]:
 
 
 def test_rollout_is_shown_as_a_campaign_and_none_is_stored() -> None:
-    it = of(3)
-    name = roll_out(it, 3, at_once=2).request_id
-    found = shown(it, name)
-    assert (found.name, found.state, found.hosts) == (name, CampaignState.RUNNING, 3)
-    report = it.read(lambda reader: campaign_report(reader, found, now=it.now))
+    world = of(3)
+    name = roll_out(world, 3, at_once=2).request_id
+    campaign = shown(world, name)
+    assert (campaign.name, campaign.state, campaign.hosts) == (
+        name,
+        CampaignState.RUNNING,
+        3,
+    )
+    report = world.read(lambda reader: campaign_report(reader, campaign, now=world.now))
     assert [report["in_flight"], report["waiting"], report["at_once"]] == [2, 1, 2]
     assert report["waits_for"] == f"campaign {name}: 2 of 2 hosts are in flight"
-    it.advance("3h")
-    found = shown(it, name)
-    assert (found.state, found.done, found.left) == (CampaignState.DONE, 3, 0)
-    assert stored(it) == []
+    world.advance("3h")
+    campaign = shown(world, name)
+    assert (campaign.state, campaign.done, campaign.left) == (CampaignState.DONE, 3, 0)
+    assert stored(world) == []
 
 
 def test_paused_rollout_announces_nothing_until_it_is_resumed() -> None:
-    it = of(3)
-    name = roll_out(it, 3).request_id
-    steer(it, lambda work: campaigns.pause(work, name))
-    it.advance("3h")
-    assert in_work(it) == []
-    assert shown(it, name).done == 1
-    assert waits_for(it, name).startswith(f"campaign {name} is paused until")
-    why = it.explain(of_host(it, 1).operation_id)
+    world = of(3)
+    name = roll_out(world, 3).request_id
+    steer(world, lambda work: campaigns.pause(work, name))
+    world.advance("3h")
+    assert in_work(world) == []
+    assert shown(world, name).done == 1
+    assert waits_for(world, name).startswith(f"campaign {name} is paused until")
+    why = world.explain(of_host(world, 1).operation_id)
     assert any(f"`forewarn campaign resume {name}`" in each for each in why)
-    steer(it, lambda work: campaigns.resume(work, name, by_all=False))
-    assert in_work(it) == [name_of(1)]
-    it.advance("3h")
-    assert shown(it, name).state is CampaignState.DONE
-    assert request(it).state is RequestState.CLOSED
+    steer(world, lambda work: campaigns.resume(work, name, by_all=False))
+    assert in_work(world) == [name_of(1)]
+    world.advance("3h")
+    assert shown(world, name).state is CampaignState.DONE
+    assert request(world).state is RequestState.CLOSED
 
 
 def test_halted_rollout_withdraws_its_announcements() -> None:
-    it = of(3)
-    name = roll_out(it, 3, at_once=2).request_id
-    before = [each.operation_id for each in it.operations() if each.scopes]
-    steer(it, lambda work: campaigns.halt(work, name))
-    assert announced(it) == []
+    world = of(3)
+    name = roll_out(world, 3, at_once=2).request_id
+    before = [
+        operation.operation_id for operation in world.operations() if operation.scopes
+    ]
+    steer(world, lambda work: campaigns.halt(work, name))
+    assert announced(world) == []
     for each in before:
-        assert it.operation(each).state is OperationState.CANCELLED
-        assert it.operation(each).started_at == 0
-    it.advance("2h")
-    assert shown(it, name).done == 0
-    steer(it, lambda work: campaigns.resume(work, name, by_all=False))
-    it.advance("5h")
-    assert (shown(it, name).state, shown(it, name).done) == (CampaignState.DONE, 3)
+        assert world.operation(each).state is OperationState.CANCELLED
+        assert world.operation(each).started_at == 0
+    world.advance("2h")
+    assert shown(world, name).done == 0
+    steer(world, lambda work: campaigns.resume(work, name, by_all=False))
+    world.advance("5h")
+    assert (shown(world, name).state, shown(world, name).done) == (
+        CampaignState.DONE,
+        3,
+    )
 
 
 def test_time_that_was_ordered_applies_after_a_halt() -> None:
-    it = of(2)
-    ordered = it.now + 20 * HOUR
-    name = roll_out(it, 2, ahead=20 * HOUR).request_id
-    steer(it, lambda work: campaigns.halt(work, name))
-    steer(it, lambda work: campaigns.skip(work, name, [name_of(1)]))
-    steer(it, lambda work: campaigns.resume(work, name, by_all=False))
-    [again] = [each for each in it.operations() if not each.ended_at]
+    world = of(2)
+    ordered = world.now + 20 * HOUR
+    name = roll_out(world, 2, ahead=20 * HOUR).request_id
+    steer(world, lambda work: campaigns.halt(work, name))
+    steer(world, lambda work: campaigns.skip(work, name, [name_of(1)]))
+    steer(world, lambda work: campaigns.resume(work, name, by_all=False))
+    [again] = [operation for operation in world.operations() if not operation.ended_at]
     assert (again.host, again.state) == (name_of(0), OperationState.ANNOUNCED)
     assert again.not_before >= ordered
 
@@ -123,106 +132,115 @@ def broken(vm: str) -> SimulatedDriver:
 
 
 def test_failure_stops_a_rollout_that_was_not_steered() -> None:
-    it = of(3, broken("s0-0"))
-    name = roll_out(it, 3, action=Action.REBOOT).request_id
-    it.advance("3h")
-    assert request(it).state is RequestState.STOPPED
-    found = shown(it, name)
-    assert (found.state, found.skipped) == (CampaignState.ABORTED, 2)
-    assert found.failed_hosts == (name_of(0),)
+    world = of(3, broken("s0-0"))
+    name = roll_out(world, 3, action=Action.REBOOT).request_id
+    world.advance("3h")
+    assert request(world).state is RequestState.STOPPED
+    campaign = shown(world, name)
+    assert (campaign.state, campaign.skipped) == (CampaignState.ABORTED, 2)
+    assert campaign.failed_hosts == (name_of(0),)
     with pytest.raises(RefusedError, match=f"campaign {name} is Aborted"):
-        steer(it, lambda work: campaigns.resume(work, name, by_all=False))
+        steer(world, lambda work: campaigns.resume(work, name, by_all=False))
 
 
 def test_failure_halts_a_rollout_that_was_steered() -> None:
-    it = of(3, broken("s0-0"))
-    name = roll_out(it, 3, action=Action.REBOOT).request_id
-    steer(it, lambda work: campaigns.pause(work, name))
-    steer(it, lambda work: campaigns.resume(work, name, by_all=False))
-    it.advance("3h")
-    found = shown(it, name)
-    assert found.state is CampaignState.HALTED
-    assert found.halt is not None
-    assert found.halt.cause is HaltCause.IN_A_ROW
-    assert states(it)[name_of(1)] is OperationState.PLANNED
-    steer(it, lambda work: campaigns.retry(work, name, []))
-    steer(it, lambda work: campaigns.resume(work, name, by_all=False))
-    it.advance("6h")
-    assert (shown(it, name).state, shown(it, name).done) == (CampaignState.DONE, 3)
+    world = of(3, broken("s0-0"))
+    name = roll_out(world, 3, action=Action.REBOOT).request_id
+    steer(world, lambda work: campaigns.pause(work, name))
+    steer(world, lambda work: campaigns.resume(work, name, by_all=False))
+    world.advance("3h")
+    campaign = shown(world, name)
+    assert campaign.state is CampaignState.HALTED
+    assert campaign.halt is not None
+    assert campaign.halt.cause is HaltCause.IN_A_ROW
+    assert states(world)[name_of(1)] is OperationState.PLANNED
+    steer(world, lambda work: campaigns.retry(work, name, []))
+    steer(world, lambda work: campaigns.resume(work, name, by_all=False))
+    world.advance("6h")
+    assert (shown(world, name).state, shown(world, name).done) == (
+        CampaignState.DONE,
+        3,
+    )
 
 
 def test_hosts_in_flight_can_be_changed_and_hosts_skipped() -> None:
-    it = of(5)
-    name = roll_out(it, 5).request_id
-    steer(it, lambda work: campaigns.skip(work, name, [name_of(4)]))
+    world = of(5)
+    name = roll_out(world, 5).request_id
+    steer(world, lambda work: campaigns.skip(work, name, [name_of(4)]))
     values = {"in_flight": "3"}
     steer(
-        it,
+        world,
         lambda work: campaign_changes.change(
             work, campaigns.find_open(work, name), values
         ),
     )
-    it.advance("40m")
-    assert in_work(it) == [name_of(1), name_of(2)]
-    it.advance("5h")
-    found = shown(it, name)
-    assert (found.state, found.done, found.skipped) == (CampaignState.DONE, 4, 1)
+    world.advance("40m")
+    assert in_work(world) == [name_of(1), name_of(2)]
+    world.advance("5h")
+    campaign = shown(world, name)
+    assert (campaign.state, campaign.done, campaign.skipped) == (
+        CampaignState.DONE,
+        4,
+        1,
+    )
 
 
 def test_cancel_of_a_steered_rollout_aborts_it() -> None:
-    it = of(3)
-    name = roll_out(it, 3).request_id
-    steer(it, lambda work: campaigns.pause(work, name))
-    made = it.order(
+    world = of(3)
+    name = roll_out(world, 3).request_id
+    steer(world, lambda work: campaigns.pause(work, name))
+    result = world.order(
         lambda work: verbs.cancel(work, name, note=Cancelled(by=work.who.actor))
     )
-    assert [each.host for each in made] == [name_of(number) for number in range(3)]
-    assert {each.state for each in made} == {OperationState.CANCELLED}
-    it.settle()
-    found = shown(it, name)
-    assert (found.state, found.skipped) == (CampaignState.ABORTED, 3)
-    assert request(it).state is RequestState.CANCELLED
+    assert [operation.host for operation in result] == [
+        name_of(number) for number in range(3)
+    ]
+    assert {operation.state for operation in result} == {OperationState.CANCELLED}
+    world.settle()
+    campaign = shown(world, name)
+    assert (campaign.state, campaign.skipped) == (CampaignState.ABORTED, 3)
+    assert request(world).state is RequestState.CANCELLED
 
 
 def test_refused_verb_stores_no_campaign() -> None:
-    it = of(3)
-    name = roll_out(it, 3).request_id
+    world = of(3)
+    name = roll_out(world, 3).request_id
     with pytest.raises(RefusedError, match="neither paused nor halted"):
-        steer(it, lambda work: campaigns.resume(work, name, by_all=False))
-    assert stored(it) == []
+        steer(world, lambda work: campaigns.resume(work, name, by_all=False))
+    assert stored(world) == []
 
 
 def test_single_host_is_no_campaign() -> None:
-    it = of(1)
-    name = roll_out(it, 1).request_id
+    world = of(1)
+    name = roll_out(world, 1).request_id
     with pytest.raises(NotFoundError, match="there is no campaign"):
-        shown(it, name)
+        shown(world, name)
 
 
 def test_store_of_a_steered_rollout_is_valid_and_is_continued(tmp_path: Path) -> None:
     file = tmp_path / "forewarn.db"
     hosts = [{f"s{number}": 0} for number in range(60)]
-    it = world_of(hosts, store=lambda: SqliteStore(file))
-    name = roll_out(it, 60, at_once=4).request_id
-    it.advance("1h")
-    done = shown(it, name).done
+    world = world_of(hosts, store=lambda: SqliteStore(file))
+    name = roll_out(world, 60, at_once=4).request_id
+    world.advance("1h")
+    done = shown(world, name).done
     assert done > 0
-    steer(it, lambda work: campaigns.halt(work, name))
-    assert (shown(it, name).done, shown(it, name).left) == (done, 60 - done)
-    assert check_of(it, file) == []
+    steer(world, lambda work: campaigns.halt(work, name))
+    assert (shown(world, name).done, shown(world, name).left) == (done, 60 - done)
+    assert check_of(world, file) == []
 
 
 def steered_to_its_end(world: World, name: str) -> None:
     """Pause a rollout once, and repair and resume it until it is done."""
     for _ in range(200):
-        found = shown(world, name)
-        if implied_campaigns.is_implied(found):
+        campaign = shown(world, name)
+        if implied_campaigns.is_implied(campaign):
             steer(world, lambda work: campaigns.pause(work, name))
-        elif found.failed:
+        elif campaign.failed:
             steer(world, lambda work: campaigns.retry(work, name, []))
-        elif found.state in {CampaignState.PAUSED, CampaignState.HALTED}:
+        elif campaign.state in {CampaignState.PAUSED, CampaignState.HALTED}:
             steer(world, lambda work: campaigns.resume(work, name, by_all=True))
-        elif found.state is CampaignState.DONE:
+        elif campaign.state is CampaignState.DONE:
             return
         world.advance("3m")
     raise AssertionError(f"it has not ended: {shown(world, name)}")
@@ -232,28 +250,30 @@ def steered_to_its_end(world: World, name: str) -> None:
 def test_crash_at_any_commit_of_a_steered_rollout_loses_nothing(tmp_path: Path) -> None:
     for number in range(1, 200, amounts().crash_stride):
         file = tmp_path / f"{number}.db"
-        it = world_of(
+        world = world_of(
             [{f"s{each}": 0} for each in range(3)],
             store=lambda file=file: SqliteStore(file),
             driver=broken("s1-1"),
         )
-        name = roll_out(it, 3, at_once=2, action=Action.REBOOT).request_id
-        last = it.passed["committed"] + number
-        it.crash_at = lambda place, count, last=last: (
+        name = roll_out(world, 3, at_once=2, action=Action.REBOOT).request_id
+        last = world.passed["committed"] + number
+        world.crash_at = lambda place, count, last=last: (
             place == "committed" and count == last
         )
         try:
-            steered_to_its_end(it, name)
+            steered_to_its_end(world, name)
         except CrashError:
-            it.restart()
-            assert check_of(it, file) == []
-            steered_to_its_end(it, name)
+            world.restart()
+            assert check_of(world, file) == []
+            steered_to_its_end(world, name)
         else:
             break
-        assert (shown(it, name).done, shown(it, name).failed) == (3, ())
-        started = [each for each in it.operations() if each.started_at]
+        assert (shown(world, name).done, shown(world, name).failed) == (3, ())
+        started = [
+            operation for operation in world.operations() if operation.started_at
+        ]
         assert len(started) == 4, "three hosts, and one failed attempt"
-        it.store.close()
+        world.store.close()
     else:
         raise AssertionError("the story has more commits than were tried")
 
@@ -289,11 +309,11 @@ def test_gate_of_a_rollout_is_open_while_a_slot_is_free(
 
 def test_a_fleet_grows_while_a_steered_rollout_runs() -> None:
     """Its hosts were named, so that no new host is drift."""
-    it = of(2)
-    name = roll_out(it, 2).request_id
-    steer(it, lambda work: campaigns.pause(work, name))
-    it.apply_fleet(fleet([{f"s{number}": 0} for number in range(3)]))
-    report = it.read(
-        lambda reader: campaign_report(reader, shown(it, name), now=it.now)
+    world = of(2)
+    name = roll_out(world, 2).request_id
+    steer(world, lambda work: campaigns.pause(work, name))
+    world.apply_fleet(fleet([{f"s{number}": 0} for number in range(3)]))
+    report = world.read(
+        lambda reader: campaign_report(reader, shown(world, name), now=world.now)
     )
     assert report["drift"] == 0

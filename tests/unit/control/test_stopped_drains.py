@@ -85,7 +85,7 @@ def resume(world: World) -> None:
 
 
 def has_worked(world: World) -> bool:
-    return any(each.result(StepKind.WORK) is not None for each in visits(world))
+    return any(visit.result(StepKind.WORK) is not None for visit in visits(world))
 
 
 def is_open(world: World, host: str) -> bool:
@@ -185,7 +185,7 @@ def test_vms_that_were_taken_down_run_again_without_work(impact: str) -> None:
     assert (visit.state, visit.skipped) == (VisitState.DEFERRED, SkipReason.HALTED)
     assert not has_worked(world)
     vms = world.read(lambda reader: [reader.get(Vm, n) for n in vms_at(world, HOST)])
-    assert [each.state for each in vms if each] == [VmState.RUNNING] * 3
+    assert [vm.state for vm in vms if vm] == [VmState.RUNNING] * 3
     resume(world)
     world.advance("1d")
     assert (campaign(world).state, campaign(world).done) == (CampaignState.DONE, 1)

@@ -116,7 +116,7 @@ def test_each_step_is_written_for_each_interested_subscriber() -> None:
         )
     )
     written = store.read(lambda reader: reader.select(kinds.ALL_OUTBOX))
-    assert [(each.receiver, each.change) for each in written] == [
+    assert [(message.receiver, message.change) for message in written] == [
         ("all", EventChange.SCHEDULED),
         ("all", EventChange.APPROVED),
         ("all", EventChange.STARTED),
@@ -124,9 +124,9 @@ def test_each_step_is_written_for_each_interested_subscriber() -> None:
     ]
     # One change has one public id, whoever is told of it.
     assert written[2].public_id == written[3].public_id
-    assert len({each.public_id for each in written}) == 3
+    assert len({message.public_id for message in written}) == 3
     assert json.loads(written[1].body)["approved_by"] == "web_0"
-    assert all(isinstance(each, OutboxMessage) for each in written)
+    assert all(isinstance(message, OutboxMessage) for message in written)
 
 
 ALIASES = Aliases("secret", "shop")

@@ -33,7 +33,7 @@ def fleet(hosts: int, spare: int, capacity: int) -> str:
 @pytest.mark.parametrize("capacity", [10, 16])
 def test_each_vm_of_a_list_of_hosts_moves_once(hosts: int, capacity: int) -> None:
     """Random targets move a VM 1.2 to 1.6 times on average, and best fit up to twice."""
-    it = World(
+    world = World(
         store=MemoryStore,
         driver=SimulatedDriver(),
         fleet=fleet(hosts, VMS, capacity),
@@ -41,11 +41,13 @@ def test_each_vm_of_a_list_of_hosts_moves_once(hosts: int, capacity: int) -> Non
     )
     names = [f"h{n:03}" for n in range(hosts)]
     options = OrderOptions(at_once=VMS)
-    it.order(lambda work: verbs.maintain(work, names, Action.LIVE_MIGRATE, options))
-    it.settle()
-    it.advance("20h")
-    operations = it.operations()
-    assert {each.state for each in operations} == {OperationState.DONE}
-    moves = Counter(move.vm for each in operations for move in each.moves if move.done)
+    world.order(lambda work: verbs.maintain(work, names, Action.LIVE_MIGRATE, options))
+    world.settle()
+    world.advance("20h")
+    operations = world.operations()
+    assert {operation.state for operation in operations} == {OperationState.DONE}
+    moves = Counter(
+        move.vm for operation in operations for move in operation.moves if move.done
+    )
     assert len(moves) == (hosts - VMS) * VMS
     assert set(moves.values()) == {1}

@@ -131,7 +131,7 @@ def test_crash_during_the_probe_of_a_late_call_adds_no_time(
     story.wait(TIMEOUT)
     assert story.call().call_state is CallState.OVERDUE
     mute = story.start(silent=True)
-    assert [getattr(each, "is_late", False) for each in mute.asked] == [True]
+    assert [getattr(question, "is_late", False) for question in mute.asked] == [True]
     story.start()
     assert story.call().call_state is CallState.RETRY
 

@@ -48,11 +48,11 @@ class Asked(SimulatedDriver):
         self.asked: list[list[str]] = []
 
     def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
-        self.asked.append([each.host for each in hosts])
+        self.asked.append([host.host for host in hosts])
         return super().abilities(hosts)
 
 
-def world(
+def new_world(
     *limited: Limited,
     hosts: Sequence[dict[str, int]] = THREE,
     file: Path | None = None,
@@ -61,31 +61,33 @@ def world(
     return World(store=store, driver=Asked(*limited), fleet=fleet(hosts))
 
 
-def driver_of(it: World) -> Asked:
-    assert isinstance(it.driver, Asked)
-    return it.driver
+def driver_of(world: World) -> Asked:
+    assert isinstance(world.driver, Asked)
+    return world.driver
 
 
-def rows(it: World) -> dict[str, HostAbilities]:
-    found = it.read(lambda reader: list(every(reader, kinds.ALL_ABILITIES)))
-    return {each.host: each for each in found}
+def rows(world: World) -> dict[str, HostAbilities]:
+    host_abilities = world.read(lambda reader: list(every(reader, kinds.ALL_ABILITIES)))
+    return {each.host: each for each in host_abilities}
 
 
-def explain(it: World, name: str) -> list[str]:
-    told = it.read(lambda reader: explanations.explain(reader, name, now=it.now))
+def explain(world: World, name: str) -> list[str]:
+    told = world.read(lambda reader: explanations.explain(reader, name, now=world.now))
     return [each["text"] for each in told["abilities"]]
 
 
-def order(it: World, verb: Verb, vm: str) -> Request:
-    made = it.order(lambda work: verbs.change_vms(work, [vm], verb, OrderOptions()))
-    it.settle()
-    return made
+def order(world: World, verb: Verb, vm: str) -> Request:
+    result = world.order(
+        lambda work: verbs.change_vms(work, [vm], verb, OrderOptions())
+    )
+    world.settle()
+    return result
 
 
-def refused(it: World, *hosts: int, action: Action = Action.LIVE_MIGRATE) -> str:
+def refused(world: World, *hosts: int, action: Action = Action.LIVE_MIGRATE) -> str:
     names = [name_of(number) for number in hosts]
     with pytest.raises(RefusedError) as caught:
-        it.order(lambda work: verbs.maintain(work, names, action, OrderOptions()))
+        world.order(lambda work: verbs.maintain(work, names, action, OrderOptions()))
     return refusal(caught.value)
 
 
@@ -93,30 +95,30 @@ def test_all_hosts_are_asked_at_the_start_and_kept_in_a_row_each(
     tmp_path: Path,
 ) -> None:
     number = HOSTS_PER_QUESTION + 1
-    it = world(NO_STORAGE, hosts=[{"a": 0}] * number, file=tmp_path / "store")
-    it.restart()
-    assert len(rows(it)) == number
-    driver_of(it).asked.clear()
-    it.restart()
-    assert [len(each) for each in driver_of(it).asked] == [HOSTS_PER_QUESTION, 1]
+    world = new_world(NO_STORAGE, hosts=[{"a": 0}] * number, file=tmp_path / "store")
+    world.restart()
+    assert len(rows(world)) == number
+    driver_of(world).asked.clear()
+    world.restart()
+    assert [len(each) for each in driver_of(world).asked] == [HOSTS_PER_QUESTION, 1]
     # The same answers again write nothing.
-    assert {each.revision for each in rows(it).values()} == {0}
+    assert {row.revision for row in rows(world).values()} == {0}
 
 
 def test_driver_that_tells_nothing_is_not_asked_and_stores_nothing(
     tmp_path: Path,
 ) -> None:
-    it = world(file=tmp_path / "store")
-    it.restart()
-    roll_out(it, 1, action=Action.LIVE_MIGRATE)
-    assert driver_of(it).asked == []
-    assert rows(it) == {}
-    assert explain(it, "h0000") == []
+    world = new_world(file=tmp_path / "store")
+    world.restart()
+    roll_out(world, 1, action=Action.LIVE_MIGRATE)
+    assert driver_of(world).asked == []
+    assert rows(world) == {}
+    assert explain(world, "h0000") == []
 
 
 def test_host_that_cannot_live_migrate_is_refused_with_the_reason() -> None:
-    it = world(NO_STORAGE)
-    assert refused(it, 0) == (
+    world = new_world(NO_STORAGE)
+    assert refused(world, 0) == (
         "host h0000 cannot be maintained with the impact live-migrate; the driver says "
         "that live-migrate is not possible for the VMs of host h0000: no shared storage"
     )
@@ -124,19 +126,21 @@ def test_host_that_cannot_live_migrate_is_refused_with_the_reason() -> None:
         "the driver says that live-migrate is not possible for the VMs of host h0000: "
         "no shared storage"
     )
-    assert explain(it, "h0000") == explain(it, "a-0") == [sentence]
+    assert explain(world, "h0000") == explain(world, "a-0") == [sentence]
     # Other hosts, and other impacts on it, are possible.
-    roll_out(it, 1, action=Action.FREEZE)
-    assert states(it) == {"h0000": OperationState.ANNOUNCED}
+    roll_out(world, 1, action=Action.FREEZE)
+    assert states(world) == {"h0000": OperationState.ANNOUNCED}
 
 
 def test_vm_with_a_passthrough_device_keeps_its_host_from_being_emptied() -> None:
-    it = world(PASSED_THROUGH)
-    assert "is not possible for VM b-1: a passthrough device" in refused(it, 1)
-    assert explain(it, "h0001") == explain(it, "b-1")
-    assert explain(it, "a-0") == []
+    world = new_world(PASSED_THROUGH)
+    assert "is not possible for VM b-1: a passthrough device" in refused(world, 1)
+    assert explain(world, "h0001") == explain(world, "b-1")
+    assert explain(world, "a-0") == []
     with pytest.raises(RefusedError) as caught:
-        it.order(lambda work: verbs.DECISIONS["host-drain"](work, it_given(["h0001"])))
+        world.order(
+            lambda work: verbs.DECISIONS["host-drain"](work, it_given(["h0001"]))
+        )
     assert "a passthrough device" in refusal(caught.value)
 
 
@@ -145,154 +149,154 @@ def it_given(targets: list[str]) -> verbs.VerbRequest:
 
 
 def test_guest_that_cannot_be_frozen_can_be_rebooted() -> None:
-    it = world(Limited(action=Action.FREEZE, vm="a-0", reason="real time"))
+    world = new_world(Limited(action=Action.FREEZE, vm="a-0", reason="real time"))
     assert "freeze is not possible for VM a-0: real time" in refused(
-        it, 0, action=Action.FREEZE
+        world, 0, action=Action.FREEZE
     )
-    roll_out(it, 1, action=Action.REBOOT)
-    assert states(it) == {"h0000": OperationState.ANNOUNCED}
+    roll_out(world, 1, action=Action.REBOOT)
+    assert states(world) == {"h0000": OperationState.ANNOUNCED}
 
 
 def test_vm_is_refused_for_a_verb_of_its_own_and_its_tenant_gets_no_text() -> None:
-    it = world(
+    world = new_world(
         Limited(action=Action.REDEPLOY, vm="a-0", reason="disk on h0000"),
         Limited(action=Action.REBOOT, host="h0001", reason="console of h0001"),
     )
     with pytest.raises(RefusedError) as caught:
-        order(it, Verb.REDEPLOY, "a-0")
+        order(world, Verb.REDEPLOY, "a-0")
     assert refusal(caught.value) == (
         "redeploy of VM a-0 is not possible; the driver says that redeploy is not "
         "possible for VM a-0: disk on h0000"
     )
     who = Who(actor=tenant_user("shop", "tess"))
     with pytest.raises(RefusedError) as caught:
-        it.plane.order(
+        world.plane.order(
             who,
             lambda work: verbs.change_vms(work, ["b-1"], Verb.REBOOT, OrderOptions()),
-            now=it.now,
+            now=world.now,
         )
     assert refusal(caught.value) == "reboot of VM b-1 is not possible"
     # A VM can always be deleted.
-    order(it, Verb.TERMINATE, "a-0")
+    order(world, Verb.TERMINATE, "a-0")
 
 
 def test_unknown_refuses_nothing_and_is_shown() -> None:
-    it = world(
+    world = new_world(
         Limited(
             action=Action.FREEZE, vm="a-0", able=Able.UNKNOWN, reason="no guest agent"
         )
     )
-    roll_out(it, 1, action=Action.FREEZE)
-    assert states(it) == {"h0000": OperationState.ANNOUNCED}
-    assert explain(it, "a-0") == [
+    roll_out(world, 1, action=Action.FREEZE)
+    assert states(world) == {"h0000": OperationState.ANNOUNCED}
+    assert explain(world, "a-0") == [
         "the driver does not know whether freeze is possible for VM a-0: no guest agent"
     ]
 
 
 def test_refused_order_makes_the_driver_be_asked_again() -> None:
-    it = world(NO_STORAGE)
-    refused(it, 0)
-    it.settle()
-    driver_of(it).limit(PASSED_THROUGH)
-    driver_of(it).asked.clear()
+    world = new_world(NO_STORAGE)
+    refused(world, 0)
+    world.settle()
+    driver_of(world).limit(PASSED_THROUGH)
+    driver_of(world).asked.clear()
     # The first order still has the old answer, and the next one the new answer.
-    refused(it, 0)
-    it.settle()
-    assert driver_of(it).asked == [["h0000"]]
-    roll_out(it, 1, action=Action.LIVE_MIGRATE)
-    assert states(it) == {"h0000": OperationState.ANNOUNCED}
+    refused(world, 0)
+    world.settle()
+    assert driver_of(world).asked == [["h0000"]]
+    roll_out(world, 1, action=Action.LIVE_MIGRATE)
+    assert states(world) == {"h0000": OperationState.ANNOUNCED}
 
 
 def test_host_of_a_vm_that_has_come_is_asked_and_no_other() -> None:
-    it = world(Limited(action=Action.FREEZE, vm="a-0"))
-    roll_out(it, 1, action=Action.LIVE_MIGRATE)
-    driver_of(it).asked.clear()
-    it.advance("20m")
-    to_host = it.stored_vm("a-0").host
+    world = new_world(Limited(action=Action.FREEZE, vm="a-0"))
+    roll_out(world, 1, action=Action.LIVE_MIGRATE)
+    driver_of(world).asked.clear()
+    world.advance("20m")
+    to_host = world.stored_vm("a-0").host
     assert to_host != "h0000"
-    assert driver_of(it).asked == [[to_host]]
-    assert explain(it, "a-0") == [
+    assert driver_of(world).asked == [[to_host]]
+    assert explain(world, "a-0") == [
         "the driver says that freeze is not possible for VM a-0: simulated"
     ]
 
 
 def test_host_waits_at_its_turn_until_the_driver_can_move_its_vms() -> None:
-    it = world(Limited(action=Action.REIMAGE, vm="a-0"))
-    roll_out(it, 2, action=Action.LIVE_MIGRATE)
-    driver_of(it).limit(PASSED_THROUGH)
-    it.plane.abilities.want_all()
-    it.advance("40m")
-    waiting = of_host(it, 1)
+    world = new_world(Limited(action=Action.REIMAGE, vm="a-0"))
+    roll_out(world, 2, action=Action.LIVE_MIGRATE)
+    driver_of(world).limit(PASSED_THROUGH)
+    world.plane.abilities.want_all()
+    world.advance("40m")
+    waiting = of_host(world, 1)
     assert waiting.state is OperationState.PLANNED
-    [reason] = it.explain(waiting.operation_id)
+    [reason] = world.explain(waiting.operation_id)
     assert reason.endswith("is not possible for VM b-1: a passthrough device")
-    driver_of(it).limit(Limited(action=Action.REIMAGE, vm="a-0"))
-    it.plane.abilities.want_all()
-    it.advance("1s")
-    assert of_host(it, 1).state is OperationState.ANNOUNCED
+    driver_of(world).limit(Limited(action=Action.REIMAGE, vm="a-0"))
+    world.plane.abilities.want_all()
+    world.advance("1s")
+    assert of_host(world, 1).state is OperationState.ANNOUNCED
 
 
 def test_stricter_of_fleet_file_and_driver_decides_and_is_named() -> None:
     text = fleet(THREE).replace('name = "b-1"', 'name = "b-1"\nmovable = false')
     limited = replace(PASSED_THROUGH, able=Able.UNKNOWN)
-    it = World(store=MemoryStore, driver=Asked(limited), fleet=text)
-    assert explain(it, "b-1") == [
+    world = World(store=MemoryStore, driver=Asked(limited), fleet=text)
+    assert explain(world, "b-1") == [
         "live-migrate is not possible for VM b-1: movable = false in the fleet file",
         "redeploy is not possible for VM b-1: movable = false in the fleet file",
     ]
-    assert "VM b-1 cannot be moved" in refused(it, 1)
+    assert "VM b-1 cannot be moved" in refused(world, 1)
 
 
 def test_silent_host_keeps_its_answer_and_is_asked_again(tmp_path: Path) -> None:
-    it = world(NO_STORAGE, file=tmp_path / "store")
-    it.restart()
-    driver_of(it).limit(PASSED_THROUGH, silent=["h0000"])
-    it.restart()
-    assert "no shared storage" in explain(it, "h0000")[0]
-    driver_of(it).asked.clear()
-    it.advance(AGAIN_AFTER - SECOND)
-    assert driver_of(it).asked == []
-    it.advance(2 * SECOND)
-    assert driver_of(it).asked == [["h0000"]]
+    world = new_world(NO_STORAGE, file=tmp_path / "store")
+    world.restart()
+    driver_of(world).limit(PASSED_THROUGH, silent=["h0000"])
+    world.restart()
+    assert "no shared storage" in explain(world, "h0000")[0]
+    driver_of(world).asked.clear()
+    world.advance(AGAIN_AFTER - SECOND)
+    assert driver_of(world).asked == []
+    world.advance(2 * SECOND)
+    assert driver_of(world).asked == [["h0000"]]
     # It is silent again, so the next question comes later.
-    it.advance(MINUTE)
-    assert len(driver_of(it).asked) == 1
-    driver_of(it).limit(PASSED_THROUGH)
-    it.advance(2 * MINUTE)
-    assert explain(it, "h0000") == []
+    world.advance(MINUTE)
+    assert len(driver_of(world).asked) == 1
+    driver_of(world).limit(PASSED_THROUGH)
+    world.advance(2 * MINUTE)
+    assert explain(world, "h0000") == []
 
 
 def test_answer_about_a_removed_host_is_removed_with_it() -> None:
-    it = world(NO_STORAGE)
-    assert set(rows(it)) == {"h0000", "h0001", "h0002"}
-    it.apply_fleet(fleet(THREE[:2]))
-    it.settle()
-    assert set(rows(it)) == {"h0000", "h0001"}
+    world = new_world(NO_STORAGE)
+    assert set(rows(world)) == {"h0000", "h0001", "h0002"}
+    world.apply_fleet(fleet(THREE[:2]))
+    world.settle()
+    assert set(rows(world)) == {"h0000", "h0001"}
 
 
 def test_crash_at_any_place_of_a_question_leaves_it_to_the_next_start(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "store"
-    it = World(
+    world = World(
         store=lambda: SqliteStore(file), driver=Asked(NO_STORAGE), fleet=fleet(THREE)
     )
     number = 0
     for number in range(1, 40):
-        driver_of(it).limit(replace(NO_STORAGE, reason=f"reason {number}"))
-        it.crash_at = lambda _place, count, number=number: count == number
-        it.passed.clear()
+        driver_of(world).limit(replace(NO_STORAGE, reason=f"reason {number}"))
+        world.crash_at = lambda _place, count, number=number: count == number
+        world.passed.clear()
         try:
-            it.plane.abilities.want_all()
-            it.settle()
+            world.plane.abilities.want_all()
+            world.settle()
         except CrashError:
-            it.restart()
-            assert f"reason {number}" in explain(it, "h0000")[0]
-            assert check_of(it, file) == []
+            world.restart()
+            assert f"reason {number}" in explain(world, "h0000")[0]
+            assert check_of(world, file) == []
         else:
             break
     assert number > 1, "no crash was tried"
-    assert f"reason {number}" in explain(it, "h0000")[0]
+    assert f"reason {number}" in explain(world, "h0000")[0]
 
 
 CAMPAIGN = """
@@ -305,15 +309,19 @@ select = { all = true }
 
 
 def test_plan_of_a_campaign_leaves_out_hosts_that_cannot_be_cleared() -> None:
-    it = world(
+    world = new_world(
         NO_STORAGE,
         PASSED_THROUGH,
         Limited(action=Action.LIVE_MIGRATE, vm="c-2", able=Able.UNKNOWN),
     )
     text = CampaignText(name="bios.toml", text=CAMPAIGN)
-    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now, hosts_max=9)
-    plan = json.loads(it.read(lambda reader: campaign_plans.planned(reader, asked)))
-    assert [each["host"] for each in plan["hosts"]] == ["h0002"]
+    request = campaign_plans.plan_request(
+        text, world.plane.policy, now=world.now, hosts_max=9
+    )
+    plan = json.loads(
+        world.read(lambda reader: campaign_plans.planned(reader, request).text)
+    )
+    assert [host["host"] for host in plan["hosts"]] == ["h0002"]
     assert {each["host"]: each["message"] for each in plan["refused"]} == {
         "h0000": "the driver says that live-migrate is not possible for its VMs: no shared "
         "storage",

@@ -37,40 +37,42 @@ READS_MAX = 2 * LOOKS_PER_TURN + 4 * STEPS_PER_TURN
 
 def test_background_rechecks_span_several_iterations() -> None:
     store = ReadStore()
-    it = world_of([{f"a{number}": 0} for number in range(HOSTS)], store=lambda: store)
-    roll_out(it, HOSTS, at_once=HOSTS)
+    world = world_of(
+        [{f"a{number}": 0} for number in range(HOSTS)], store=lambda: store
+    )
+    roll_out(world, HOSTS, at_once=HOSTS)
     most = 0
-    while due := it.plane.next_due():
-        it.clock.advance_to(max(due, it.now))
+    while due := world.plane.next_due():
+        world.clock.advance_to(max(due, world.now))
         store.reads = 0
-        it.plane.advance(now=it.now)
+        world.plane.advance(now=world.now)
         most = max(most, store.reads)
-        if set(states(it).values()) == {DONE}:
+        if set(states(world).values()) == {DONE}:
             break
-    assert set(states(it).values()) == {DONE}
+    assert set(states(world).values()) == {DONE}
     assert LOOKS_PER_TURN < most <= READS_MAX
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_turn_without_time_left_still_runs_one_step(shared: bool) -> None:
-    it = world_of(
+    world = world_of(
         [{"a" if shared else f"a{number}": number % 5} for number in range(10)]
     )
-    it.plane.bound_turns(lambda: True)
-    roll_out(it, 10, at_once=10)
-    with counted(it) as most:
-        it.advance("24h")
-    assert set(states(it).values()) == {DONE}
+    world.plane.bound_turns(lambda: True)
+    roll_out(world, 10, at_once=10)
+    with counted(world) as most:
+        world.advance("24h")
+    assert set(states(world).values()) == {DONE}
     assert max(most) <= 2, "one step, and one timer"
 
 
 def test_request_does_not_wait_for_earlier_requests() -> None:
-    it = world_of([{f"a{number}": 0} for number in range(HOSTS + 1)])
-    assert transactions_of(it, PAGE) == 1 + STEPS_PER_TURN
-    assert states(it)[name_of(PAGE - 1)] is PLANNED, "much is left to be done"
-    assert transactions_of(it, 1, after=HOSTS) == 1
-    it.settle()
-    assert set(states(it).values()) == {OperationState.ANNOUNCED}
+    world = world_of([{f"a{number}": 0} for number in range(HOSTS + 1)])
+    assert transactions_of(world, PAGE) == 1 + STEPS_PER_TURN
+    assert states(world)[name_of(PAGE - 1)] is PLANNED, "much is left to be done"
+    assert transactions_of(world, 1, after=HOSTS) == 1
+    world.settle()
+    assert set(states(world).values()) == {OperationState.ANNOUNCED}
 
 
 def transactions_of(world: World, count: int, *, after: int = 0) -> int:

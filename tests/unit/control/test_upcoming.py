@@ -56,7 +56,7 @@ def shared(hosts: int) -> World:
 
 
 def upcoming(
-    it: World, tenant: str = "shop", *, limit: int = VMS_LOOKED_MAX, **only: str
+    world: World, tenant: str = "shop", *, limit: int = VMS_LOOKED_MAX, **only: str
 ) -> list[dict[str, Any]]:
     """Return the whole list, page by page."""
     found: list[dict[str, Any]] = []
@@ -66,17 +66,17 @@ def upcoming(
 
         def ask(reader: Reader, asked: dict[str, str] = asked) -> Any:
             own = TenantReader(reader, tenant)
-            return own.upcoming(**asked, limit=limit, now=it.now)
+            return own.upcoming(**asked, limit=limit, now=world.now)
 
-        page = it.read(ask)
+        page = world.read(ask)
         found += map(upcoming_report, page.work)
         after = page.next
         if not after:
             return found
 
 
-def one(it: World, vm: str, tenant: str = "shop") -> dict[str, Any]:
-    (found,) = upcoming(it, tenant, vm=vm)
+def one(world: World, vm: str, tenant: str = "shop") -> dict[str, Any]:
+    (found,) = upcoming(world, tenant, vm=vm)
     return found
 
 
@@ -85,15 +85,15 @@ def at(text: str | None) -> Micros:
     return parse_instant(text)
 
 
-def as_tenant(it: World, decide: Any, tenant: str = "shop") -> None:
+def as_tenant(world: World, decide: Any, tenant: str = "shop") -> None:
     who = Who(actor=tenant_user(tenant, "ci"), reason="month end")
-    it.plane.order(who, decide, now=it.now)
-    it.settle()
+    world.plane.order(who, decide, now=world.now)
+    world.settle()
 
 
-def set_window(it: World, scope: str, line: str) -> None:
-    it.order(lambda work: windows.set_windows(work, scope, (window_of(line),)))
-    it.settle()
+def set_window(world: World, scope: str, line: str) -> None:
+    world.order(lambda work: windows.set_windows(work, scope, (window_of(line),)))
+    world.settle()
 
 
 def test_nothing_is_coming_without_maintenance() -> None:
@@ -101,234 +101,237 @@ def test_nothing_is_coming_without_maintenance() -> None:
 
 
 def test_list_has_announced_and_planned_work() -> None:
-    it = shared(3)
-    start(it, EXPECT + ONE_STAGE)
-    first, second, _ = upcoming(it)
+    world = shared(3)
+    start(world, EXPECT + ONE_STAGE)
+    first, second, _ = upcoming(world)
     assert (first["vm"], first["state"], first["impact"]) == (
         *("web_0", "Announced"),
         "reboot",
     )
-    assert at(first["earliest"]) == it.operations()[0].not_before
+    assert at(first["earliest"]) == world.operations()[0].not_before
     assert (second["vm"], second["state"], second["operation"]) == (
         *("web_1", "Planned"),
         None,
     )
     # The notice of a reboot is 15 minutes.
-    assert at(second["earliest"]) >= it.now + HOUR // 4 - 1_000_000
+    assert at(second["earliest"]) >= world.now + HOUR // 4 - 1_000_000
     for each in (first, second):
-        assert at(each["earliest"]) < at(each["latest"]) < it.now + 2 * DAY
+        assert at(each["earliest"]) < at(each["latest"]) < world.now + 2 * DAY
         assert at(each["latest"]) % DAY == 0
 
 
 def test_each_host_begins_between_its_earliest_and_latest_time() -> None:
-    it = shared(8)
-    start(it, EXPECT + NIGHTS + ONE_STAGE)
-    told = {each["vm"]: each for each in upcoming(it)}
+    world = shared(8)
+    start(world, EXPECT + NIGHTS + ONE_STAGE)
+    told = {each["vm"]: each for each in upcoming(world)}
     assert len(told) == 8
-    it.advance("3d")
-    for operation in it.operations():
+    world.advance("3d")
+    for operation in world.operations():
         (vm,) = (name for name in operation.vms if name.startswith("web"))
         assert operation.started_at >= at(told[vm]["earliest"]), vm
         assert operation.started_at <= at(told[vm]["latest"]), vm
 
 
 def test_the_tenants_window_and_deferral_count() -> None:
-    it = shared(3)
-    start(it, EXPECT + ONE_STAGE)
-    before = one(it, "web_2")
-    set_window(it, "web", "sat 02:00 4h")
-    during = one(it, "web_2")
+    world = shared(3)
+    start(world, EXPECT + ONE_STAGE)
+    before = one(world, "web_2")
+    set_window(world, "web", "sat 02:00 4h")
+    during = one(world, "web_2")
     opens = at(during["earliest"])
     assert opens > at(before["earliest"])
     assert opens % DAY == 2 * HOUR
     assert (opens // DAY + 3) % 7 == 5  # 1970-01-01 was a Thursday
     assert at(during["latest"]) > opens
-    it.order(lambda work: windows.clear_windows(work, "web"))
-    it.settle()
-    until = it.now + 3 * DAY
+    world.order(lambda work: windows.clear_windows(work, "web"))
+    world.settle()
+    until = world.now + 3 * DAY
 
     def decide(work: Work) -> object:
         return choices.defer(work, choices.target_of(work, "web_2"), until)
 
-    as_tenant(it, decide)
-    assert at(one(it, "web_2")["earliest"]) == until // 1_000_000 * 1_000_000
-    assert at(one(it, "web_2")["latest"]) > until
+    as_tenant(world, decide)
+    assert at(one(world, "web_2")["earliest"]) == until // 1_000_000 * 1_000_000
+    assert at(one(world, "web_2")["latest"]) > until
 
 
 def test_window_of_another_tenant_hides_the_latest_time_and_nothing_else() -> None:
-    it = shared(3)
-    start(it, EXPECT + ONE_STAGE)
-    before = one(it, "web_2")
-    set_window(it, "db", "sat 02:00 4h")
+    world = shared(3)
+    start(world, EXPECT + ONE_STAGE)
+    before = one(world, "web_2")
+    set_window(world, "db", "sat 02:00 4h")
     hidden = {"latest": None, "held": True, "why_unknown": HELD}
-    assert one(it, "web_2") == {**before, **hidden}
-    assert at(one(it, "db_2", "bank")["latest"])
+    assert one(world, "web_2") == {**before, **hidden}
+    assert at(one(world, "db_2", "bank")["latest"])
 
 
 def test_window_of_the_campaign_counts_for_all() -> None:
-    it = shared(2)
-    start(it, EXPECT + NIGHTS.replace("22:00", "10:00") + ONE_STAGE)
+    world = shared(2)
+    start(world, EXPECT + NIGHTS.replace("22:00", "10:00") + ONE_STAGE)
     for tenant, vm in (("shop", "web_1"), ("bank", "db_1")):
-        told = one(it, vm, tenant)
+        told = one(world, vm, tenant)
         assert at(told["earliest"]) % DAY == 10 * HOUR
         assert "bios" not in str(told)
 
 
 @pytest.mark.parametrize("stop", ["pause", "brake", "approval"])
 def test_latest_time_is_unknown_if_an_operator_must_act(stop: str) -> None:
-    it = shared(4)
+    world = shared(4)
     stages = "[[campaign.stage]]\nhosts = 1\napproval = true\n" + ONE_STAGE
-    start(it, EXPECT + (stages if stop == "approval" else ONE_STAGE))
+    start(world, EXPECT + (stages if stop == "approval" else ONE_STAGE))
     if stop == "pause":
-        steer(it, lambda work: campaigns.pause(work, "bios"))
+        steer(world, lambda work: campaigns.pause(work, "bios"))
     if stop == "brake":
-        it.order(brake.put_on, reason="power is unstable")
-        it.settle()
-    told = one(it, "web_3")
+        world.order(brake.put_on, reason="power is unstable")
+        world.settle()
+    told = one(world, "web_3")
     assert (told["latest"], told["held"], told["why_unknown"]) == (None, True, HELD)
-    assert at(told["earliest"]) >= it.now
+    assert at(told["earliest"]) >= world.now
     # Whatever holds it, a tenant reads the same.
-    assert "web_3" not in {each["vm"] for each in upcoming(it, "bank")}
-    assert one(it, "db_3", "bank")["why_unknown"] == HELD
+    assert "web_3" not in {each["vm"] for each in upcoming(world, "bank")}
+    assert one(world, "db_3", "bank")["why_unknown"] == HELD
 
 
 def test_plain_rollout_has_no_latest_time_until_its_pace_is_known() -> None:
-    it = world_of([{"web": number} for number in range(30)])
-    roll_out(it, 30, action=Action.REBOOT)
+    world = world_of([{"web": number} for number in range(30)])
+    roll_out(world, 30, action=Action.REBOOT)
     last = "web-29"
-    told = one(it, last)
+    told = one(world, last)
     assert (told["latest"], told["held"]) == (None, False)
     assert told["why_unknown"] == "there is no estimate yet"
-    it.advance("6h")
-    told = one(it, last)
-    it.advance("2d")
-    (done,) = [each for each in it.operations() if last in each.vms]
+    world.advance("6h")
+    told = one(world, last)
+    world.advance("2d")
+    (done,) = [operation for operation in world.operations() if last in operation.vms]
     assert at(told["earliest"]) <= done.started_at <= at(told["latest"])
 
 
 def test_work_without_impact_is_not_listed() -> None:
-    it = shared(2)
+    world = shared(2)
     steps = '[campaign.steps]\nwork = { step = "flash", version = "2.19" }\n'
-    start(it, EXPECT + steps + ONE_STAGE, impact="none")
-    assert len(it.operations()) == 2
-    assert upcoming(it) == []
+    start(world, EXPECT + steps + ONE_STAGE, impact="none")
+    assert len(world.operations()) == 2
+    assert upcoming(world) == []
 
 
 def test_pages_have_the_whole_list() -> None:
-    it = world_of([{"web": number, f"s{number}": 0} for number in range(5)])
-    start(it, EXPECT + ONE_STAGE)
-    whole = upcoming(it)
+    world = world_of([{"web": number, f"s{number}": 0} for number in range(5)])
+    start(world, EXPECT + ONE_STAGE)
+    whole = upcoming(world)
     assert len(whole) == 10
     for limit in (1, 2, 3):
-        assert upcoming(it, limit=limit) == whole
-    assert upcoming(it, limit=1, scope="web") == [
+        assert upcoming(world, limit=limit) == whole
+    assert upcoming(world, limit=1, scope="web") == [
         each for each in whole if each["scope"] == "web"
     ]
-    assert upcoming(it, scope="s1", vm="web-1") == []
+    assert upcoming(world, scope="s1", vm="web-1") == []
 
 
 def test_objects_of_others_are_not_found() -> None:
-    it = shared(2)
-    start(it, EXPECT + ONE_STAGE)
-    assert upcoming(it, scope="db") == upcoming(it, vm="db_1") == []
-    assert {each["vm"] for each in upcoming(it)} == {"web_0", "web_1"}
+    world = shared(2)
+    start(world, EXPECT + ONE_STAGE)
+    assert upcoming(world, scope="db") == upcoming(world, vm="db_1") == []
+    assert {each["vm"] for each in upcoming(world)} == {"web_0", "web_1"}
 
 
 def test_earliest_time_does_not_slide_with_each_look() -> None:
-    it = shared(3)
-    start(it, EXPECT + ONE_STAGE)
-    first, second, third = upcoming(it)
+    world = shared(3)
+    start(world, EXPECT + ONE_STAGE)
+    first, second, third = upcoming(world)
     assert second["earliest"] == third["earliest"]
     for _ in range(2):
-        it.advance("4m")
-        assert upcoming(it) == [first, second, third]
-    it.order(brake.put_on, reason="power is unstable")
-    it.advance("1h")
+        world.advance("4m")
+        assert upcoming(world) == [first, second, third]
+    world.order(brake.put_on, reason="power is unstable")
+    world.advance("1h")
     # It is due, and held.
-    due = one(it, "web_0")
+    due = one(world, "web_0")
     assert (due["earliest"], due["held"]) == (first["earliest"], True)
-    assert one(it, "web_1")["earliest"] == second["earliest"]
+    assert one(world, "web_1")["earliest"] == second["earliest"]
 
 
 def test_windows_without_a_common_opening_are_the_reason() -> None:
-    it = shared(2)
+    world = shared(2)
     windows_apart = (
         '[[campaign.window]]\ndays = ["sat"]\nstart = "10:00"\nlength = "1h"\n'
     )
-    start(it, EXPECT + windows_apart + ONE_STAGE)
-    set_window(it, "web", "sun 10:00 1h")
-    told = one(it, "web_1")
+    start(world, EXPECT + windows_apart + ONE_STAGE)
+    set_window(world, "web", "sun 10:00 1h")
+    told = one(world, "web_1")
     assert (told["earliest"], told["latest"], told["held"]) == (None, None, False)
     assert told["why_unknown"] == "the maintenance windows have no common opening"
-    assert one(it, "db_1", "bank")["earliest"]
+    assert one(world, "db_1", "bank")["earliest"]
 
 
 def test_text_for_tenants_reaches_them_and_the_reason_does_not() -> None:
-    it = shared(2)
-    it.vm("web_0").get()
+    world = shared(2)
+    world.vm("web_0").get()
     start(
-        it, 'description = "We replace a part of the firmware."\n' + EXPECT + ONE_STAGE
+        world,
+        'description = "We replace a part of the firmware."\n' + EXPECT + ONE_STAGE,
     )
     for tenant, vm in (("shop", "web_0"), ("bank", "db_1")):
-        told = one(it, vm, tenant)
+        told = one(world, vm, tenant)
         assert told["description"] == "We replace a part of the firmware."
         assert "CVE" not in str(told)
-    (event,) = it.vm("web_0").get().events
+    (event,) = world.vm("web_0").get().events
     assert event["Description"] == "We replace a part of the firmware."
-    assert one(it, "web_1")["state"] == "Planned"
+    assert one(world, "web_1")["state"] == "Planned"
 
 
 def test_emergency_stays_one_with_a_text_for_tenants() -> None:
-    it = shared(1)
+    world = shared(1)
     text = 'emergency = true\ndescription = "A fix."\n'
-    start(it, text + EXPECT + ONE_STAGE)
-    assert one(it, "web_0")["description"] == (
+    start(world, text + EXPECT + ONE_STAGE)
+    assert one(world, "web_0")["description"] == (
         "Host server is undergoing an emergency repair. A fix."
     )
 
 
 def test_tenant_sees_whether_work_was_cancelled_or_postponed() -> None:
-    it = shared(1)
-    start(it, EXPECT + ONE_STAGE)
-    until = it.now + 2 * DAY
+    world = shared(1)
+    start(world, EXPECT + ONE_STAGE)
+    until = world.now + 2 * DAY
 
     def decide(work: Work) -> object:
         return choices.defer(work, choices.target_of(work, "db_0"), until)
 
-    as_tenant(it, decide, "bank")
-    postponed = ended(it)
+    as_tenant(world, decide, "bank")
+    postponed = ended(world)
     assert postponed == [("Cancelled", "postponed, to be announced again")]
-    it.advance(2 * DAY - HOUR // 12)
-    steer(it, lambda work: campaigns.abort(work, "bios"))
-    it.advance("1h")
-    assert sorted(ended(it)) == [("Cancelled", ""), *postponed]
+    world.advance(2 * DAY - HOUR // 12)
+    steer(world, lambda work: campaigns.abort(work, "bios"))
+    world.advance("1h")
+    assert sorted(ended(world)) == [("Cancelled", ""), *postponed]
 
 
-def ended(it: World) -> list[tuple[str, str]]:
+def ended(world: World) -> list[tuple[str, str]]:
     """Return the ended operations of the shop, with their notes."""
 
     def ask(reader: Reader) -> list[tuple[str, str]]:
         own = TenantReader(reader, "shop")
-        found = own.select(kinds.ALL_OPERATIONS, limit=100)
-        told = [operation_report(own, each, now=it.now) for each in found]
+        operations = own.select(kinds.ALL_OPERATIONS, limit=100)
+        told = [
+            operation_report(own, operation, now=world.now) for operation in operations
+        ]
         return [(each["state"], each["note"]) for each in told]
 
-    return it.read(ask)
+    return world.read(ask)
 
 
 def test_explanation_of_a_vm_has_its_coming_work() -> None:
-    it = shared(3)
-    start(it, EXPECT + ONE_STAGE)
+    world = shared(3)
+    start(world, EXPECT + ONE_STAGE)
 
     def explained(tenant: str = "") -> dict[str, Any]:
         def ask(reader: Reader) -> dict[str, Any]:
             seen = TenantReader(reader, tenant) if tenant else reader
-            return explain(seen, "web_2", now=it.now)
+            return explain(seen, "web_2", now=world.now)
 
-        return it.read(ask)
+        return world.read(ask)
 
     told = explained("shop")
-    assert told["upcoming"] == upcoming(it, vm="web_2") == explained()["upcoming"]
+    assert told["upcoming"] == upcoming(world, vm="web_2") == explained()["upcoming"]
     assert "h0002" not in str(told)
     assert "bios" not in str(told)
     with pytest.raises(NotFoundError):
@@ -340,7 +343,7 @@ ROWS_PER_VM_MAX = 40
 
 
 def test_cost_depends_on_the_tenants_vms_and_not_on_the_fleet() -> None:
-    """Of 6,000 VMs on 400 hosts, a tenant has ten. All hosts wait."""
+    """A tenant has ten of 6,000 VMs on 400 hosts. All hosts wait."""
     costs = {hosts: rows_read(hosts) for hosts in (40, 400)}
     assert costs[400] <= costs[40] + 10
     assert costs[400] <= ROWS_PER_VM_MAX * 10
@@ -356,14 +359,14 @@ def rows_read(hosts: int) -> int:
                 f'[[vm]]\nname = "vm{number:04}_{place}"\nhost = "h{number:04}"\n'
                 f'scope = "{scope}"\nfault_domain = {number}\n'
             )
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
-    start(it, EXPECT + ONE_STAGE)
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+    start(world, EXPECT + ONE_STAGE)
     rows = Counter[str]()
 
     def ask(reader: Reader) -> int:
         own = TenantReader(Counted(reader, rows).reader, "shop")
-        page = own.upcoming(scope="", vm="", after="", limit=200, now=it.now)
+        page = own.upcoming(scope="", vm="", after="", limit=200, now=world.now)
         return len(page.work)
 
-    assert it.read(ask) == 10
+    assert world.read(ask) == 10
     return rows.total()

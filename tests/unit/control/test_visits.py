@@ -55,10 +55,10 @@ def world_of(*faults: str, rules: StepRules | None = None, fleet: str = FLEET) -
 def maintain(
     world: World, *hosts: str, impact: str = "live-migrate", **values: str | int
 ) -> str:
-    given = VerbRequest(targets=hosts, values={"impact": impact, **values})
-    made = world.order(lambda work: verbs.DECISIONS["maintain"](work, given))
-    assert isinstance(made, str)
-    return made
+    request = VerbRequest(targets=hosts, values={"impact": impact, **values})
+    result = world.order(lambda work: verbs.DECISIONS["maintain"](work, request))
+    assert isinstance(result, str)
+    return result
 
 
 def order(world: World, verb: str, *hosts: str) -> None:
@@ -75,33 +75,33 @@ def visit_of(world: World, host: str = "h0") -> Visit:
 
 
 def host_of(world: World, name: str = "h0") -> Host:
-    found = world.read(lambda reader: reader.get(Host, name))
-    assert found is not None
-    return found
+    host = world.read(lambda reader: reader.get(Host, name))
+    assert host is not None
+    return host
 
 
 def request_of(world: World, name: str) -> Request:
-    found = world.read(lambda reader: reader.get(Request, name))
-    assert found is not None
-    return found
+    request = world.read(lambda reader: reader.get(Request, name))
+    assert request is not None
+    return request
 
 
 def operation_of(world: World, host: str = "h0") -> Operation:
-    [found] = [each for each in world.operations() if each.host == host]
+    [found] = [operation for operation in world.operations() if operation.host == host]
     return found
 
 
 def states_until_end(world: World, host: str = "h0") -> list[VisitState]:
     """Return the states that a visit is seen in, minute by minute."""
-    seen: list[VisitState] = []
+    states: list[VisitState] = []
     for _ in range(300):
         visit = visit_of(world, host)
-        if visit.state not in seen:
-            seen.append(visit.state)
+        if visit.state not in states:
+            states.append(visit.state)
         if visit.ended_at:
-            return seen
+            return states
         world.advance("5s")
-    return seen
+    return states
 
 
 def test_host_is_checked_emptied_worked_on_verified_and_opened() -> None:
@@ -127,7 +127,7 @@ def test_host_is_checked_emptied_worked_on_verified_and_opened() -> None:
     assert world.stored_vm("web_0").host != "h0"
     assert not host_of(world).cordons
     visit = visit_of(world)
-    assert [each.outcome for each in visit.results] == [StepOutcome.DONE] * 5
+    assert [result.outcome for result in visit.results] == [StepOutcome.DONE] * 5
     world.advance("10m")
     assert request_of(world, request).state is RequestState.CLOSED
     assert request_of(world, request).in_flight == 0
@@ -338,8 +338,8 @@ def test_only_a_failed_verify_can_be_repeated_alone(step: str) -> None:
 
 
 def retry_verify(world: World, host: str) -> None:
-    given = VerbRequest(targets=(host,), values={"only_verify": True})
-    world.order(lambda work: verbs.DECISIONS["visit-retry"](work, given))
+    request = VerbRequest(targets=(host,), values={"only_verify": True})
+    world.order(lambda work: verbs.DECISIONS["visit-retry"](work, request))
 
 
 def test_vms_that_cannot_be_moved_away_defer_the_host() -> None:
@@ -350,8 +350,8 @@ def test_vms_that_cannot_be_moved_away_defer_the_host() -> None:
     assert visit.state is VisitState.DEFERRED
     assert operation_of(world).state is OperationState.FAILED
     assert visit.step(StepKind.WORK) is not None
-    assert StepKind.WORK not in {each.kind for each in visit.results}
-    assert StepKind.EXIT in {each.kind for each in visit.results}, "enter is undone"
+    assert StepKind.WORK not in {result.kind for result in visit.results}
+    assert StepKind.EXIT in {result.kind for result in visit.results}, "enter is undone"
     assert not host_of(world).cordons
 
 

@@ -50,7 +50,7 @@ def is_running(world: World) -> bool | None:
 
 def standing(world: World) -> str:
     return str(
-        world.read(lambda reader: explain(reader, "h0", now=world.now))["standing"]
+        world.read(lambda reader: explain(reader, "h0", now=world.now))["status"]
     )
 
 
@@ -63,11 +63,11 @@ def test_vms_start_when_the_host_answers_after_its_work(steps: dict[str, str]) -
     assert visit_of(world).state is VisitState.ANSWERING, "it does not answer yet"
     assert is_running(world) is False
     assert "it waits until the host answers, at most" in standing(world)
-    seen = states_until_end(world)
-    assert seen[:2] == [VisitState.ANSWERING, VisitState.RESTORING]
-    assert seen[-1] is VisitState.DONE
+    states = states_until_end(world)
+    assert states[:2] == [VisitState.ANSWERING, VisitState.RESTORING]
+    assert states[-1] is VisitState.DONE
     assert is_running(world) is True
-    done = {each.kind: each.outcome for each in visit_of(world).results}
+    done = {result.kind: result.outcome for result in visit_of(world).results}
     assert done[StepKind.ANSWERS] is StepOutcome.DONE
 
 
@@ -124,7 +124,7 @@ def test_impact_without_work_on_the_host_waits_for_no_answer() -> None:
     rules = StepRules(rules=(("host-answers", StepRule()), ("up", StepRule())))
     world = world_of(fleet=FLEET, rules=rules)
     maintain(world, "h0", impact="reboot", verify="up")
-    assert [each.kind for each in visit_of(world).steps] == [StepKind.VERIFY]
+    assert [step.kind for step in visit_of(world).steps] == [StepKind.VERIFY]
 
 
 @pytest.mark.parametrize("passed", ["0s", "45s", "65s", "75s"])
@@ -140,7 +140,9 @@ def test_crash_changes_nothing_while_a_host_does_not_answer(passed: str) -> None
     world.restart()
     assert visit_of(world).state is before
     assert states_until_end(world)[-1] is VisitState.DONE
-    assert [each.outcome for each in visit_of(world).results] == [StepOutcome.DONE] * 2
+    assert [result.outcome for result in visit_of(world).results] == [
+        StepOutcome.DONE
+    ] * 2
 
 
 def test_clock_that_was_set_back_while_the_service_was_down_delays_no_question() -> (
@@ -166,7 +168,7 @@ def test_another_step_answers_after_the_work_of_any_impact() -> None:
     maintain(world, "h0", impact="none", work="flash", answers="up")
     until(world, VisitState.ANSWERING)
     assert states_until_end(world)[-1] is VisitState.DONE
-    kinds = [each.kind for each in visit_of(world).results]
+    kinds = [result.kind for result in visit_of(world).results]
     assert kinds == [StepKind.WORK, StepKind.ANSWERS]
 
 

@@ -74,13 +74,15 @@ def in_place(impact: str, *faults: str, hosts: tuple[str, ...] = ("h0",)) -> Wor
 
 def operation_of_visit(world: World) -> Operation:
     name = visit_of(world).operation
-    [found] = [each for each in world.operations() if each.operation_id == name]
+    [found] = [
+        operation for operation in world.operations() if operation.operation_id == name
+    ]
     return found
 
 
 def failed_visits(world: World) -> list[attention.Problem]:
-    seen = world.read(lambda reader: attention.problems(reader, now=world.now))
-    return [each for each in seen if each.kind is ProblemKind.VISIT_FAILED]
+    problems = world.read(lambda reader: attention.problems(reader, now=world.now))
+    return [problem for problem in problems if problem.kind is ProblemKind.VISIT_FAILED]
 
 
 def started_events(world: World) -> list[str]:
@@ -104,8 +106,8 @@ def test_vms_stand_still_during_the_work_and_run_before_it_is_verified(
         CallPart.DOWN,
     )
     assert started_events(world) == ["db_0", "web_0"]
-    seen = world.driver.observe(["web_0"])["web_0"]
-    assert seen.running is (impact == "freeze")
+    observation = world.driver.observe(["web_0"])["web_0"]
+    assert observation.running is (impact == "freeze")
     *seen_states, ended = states_until_end(world)
     assert (seen_states[0], ended) == (VisitState.WORKING, VisitState.DONE)
     assert operation_of(world).part is CallPart.UP
@@ -213,11 +215,13 @@ def test_all_vms_run_again_without_work_if_one_cannot_be_taken_down(
         impact, f"{DOWN[impact]} fail vm=db_0 others=done times=always", hosts=("h0",)
     )
     request = operation_of(world).request
-    seen = states_until_end(world)
-    assert VisitState.WORKING not in seen
-    assert seen[-1] is VisitState.DEFERRED
+    states = states_until_end(world)
+    assert VisitState.WORKING not in states
+    assert states[-1] is VisitState.DEFERRED
     visit = visit_of(world)
-    assert [each.kind.value for each in visit.results] == ["exit"], "no work was done"
+    assert [result.kind.value for result in visit.results] == ["exit"], (
+        "no work was done"
+    )
     for vm in ("web_0", "db_0"):
         assert world.driver.observe([vm])[vm].running is True
         assert world.stored_vm(vm).state is VmState.RUNNING
@@ -300,14 +304,16 @@ def test_crash_changes_nothing(impact: str, passed: str) -> None:
     assert visit_of(world).state is before
     assert states_until_end(world)[-1] is VisitState.DONE
     assert operation_of(world).generation == 2
-    assert [each.outcome for each in visit_of(world).results] == [StepOutcome.DONE] * 3
+    assert [result.outcome for result in visit_of(world).results] == [
+        StepOutcome.DONE
+    ] * 3
 
 
 def test_freeze_around_work_announces_no_duration_unless_it_is_given() -> None:
     for given, announced in ({}, -1), ({"duration": 600}, 600):
         world = world_of(fleet=FLEET)
         maintain(world, "h0", impact="freeze", work="flash", **given)
-        assert {each.duration_seconds for each in world.live_events()} == {announced}
+        assert {event.duration_seconds for event in world.live_events()} == {announced}
 
 
 def test_interruption_lasts_from_the_first_half_to_the_end_of_the_second() -> None:
@@ -345,14 +351,14 @@ def test_reboot_without_work_reboots_the_host_if_the_driver_can(
 ) -> None:
     world = world_of(fleet=FLEET, rules=REBOOTING)
     maintain(world, "h0", impact="reboot", **steps)
-    names = [(each.kind.value, each.name) for each in visit_of(world).steps]
+    names = [(step.kind.value, step.name) for step in visit_of(world).steps]
     assert names == [("work", "reboot-host"), *steps.items()]
     world.advance("15m")
     world.advance("40s")
     assert visit_of(world).state is VisitState.WORKING
     assert world.driver.observe(["web_0"])["web_0"].running is False
-    said = world.read(lambda reader: explain(reader, "h0", now=world.now))["standing"]
-    assert "step work (reboot-host) runs" in said
+    status = world.read(lambda reader: explain(reader, "h0", now=world.now))["status"]
+    assert "step work (reboot-host) runs" in status
     assert states_until_end(world)[-1] is VisitState.DONE
     assert world.driver.observe(["web_0"])["web_0"].running is True
 
@@ -360,7 +366,7 @@ def test_reboot_without_work_reboots_the_host_if_the_driver_can(
 def test_named_work_replaces_the_reboot_of_the_host() -> None:
     world = world_of(fleet=FLEET, rules=REBOOTING)
     maintain(world, "h0", impact="reboot", work="flash")
-    assert [each.name for each in visit_of(world).steps] == ["flash"]
+    assert [step.name for step in visit_of(world).steps] == ["flash"]
 
 
 @pytest.mark.parametrize("impact", ["freeze", "live-migrate", "redeploy"])
@@ -375,10 +381,10 @@ def test_reboot_of_the_host_that_needs_arguments_must_be_named() -> None:
     rules = StepRules(rules=(("reboot-host", rule), ("up", StepRule())))
     world = world_of(fleet=FLEET, rules=rules)
     maintain(world, "h0", impact="reboot", verify="up")
-    assert [each.name for each in visit_of(world).steps] == ["up"]
+    assert [step.name for step in visit_of(world).steps] == ["up"]
     name = visit_of(world).visit_id
-    said = world.read(lambda reader: explain(reader, name, now=world.now))["standing"]
-    assert "the VMs are restarted and the host is not" in said
+    status = world.read(lambda reader: explain(reader, name, now=world.now))["status"]
+    assert "the VMs are restarted and the host is not" in status
 
 
 @pytest.mark.parametrize("fault", ["lie", "fail", "forget"])

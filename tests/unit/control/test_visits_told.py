@@ -51,8 +51,8 @@ def told(world: World, name: str) -> dict[str, Any]:
 
 
 def late(world: World) -> list[Problem]:
-    found = world.read(lambda reader: attention.problems(reader, now=world.now))
-    return [each for each in found if each.kind is ProblemKind.VISIT_LATE]
+    problems = world.read(lambda reader: attention.problems(reader, now=world.now))
+    return [problem for problem in problems if problem.kind is ProblemKind.VISIT_LATE]
 
 
 def test_explained_operation_tells_that_its_visit_failed_later() -> None:
@@ -62,13 +62,13 @@ def test_explained_operation_tells_that_its_visit_failed_later() -> None:
     operation = operation_of(world)
     found = told(world, operation.operation_id)
     assert found["state"] == "Done"
-    assert found["standing"].startswith("it has ended: done")
+    assert found["status"].startswith("it has ended: done")
     visit = visit_of(world)
-    assert f"visit {visit.visit_id} is Failed: step work failed" in found["standing"]
-    assert "`forewarn visit retry h0`" in found["standing"]
+    assert f"visit {visit.visit_id} is Failed: step work failed" in found["status"]
+    assert "`forewarn visit retry h0`" in found["status"]
     order(world, "visit-retry", "h0")
     assert states_until_end(world)[-1] is VisitState.DONE
-    standing = told(world, operation.operation_id)["standing"]
+    standing = told(world, operation.operation_id)["status"]
     assert f"visit {visit.visit_id} is Done: the work is done" in standing
 
 

@@ -13,7 +13,11 @@ def not_running(world: World) -> list[str]:
     problems = world.read(
         lambda reader: attention.problems(reader, around, now=world.now)
     )
-    return [each.name for each in problems if each.kind is ProblemKind.VM_NOT_RUNNING]
+    return [
+        problem.name
+        for problem in problems
+        if problem.kind is ProblemKind.VM_NOT_RUNNING
+    ]
 
 
 def test_vm_that_was_off_before_the_driver_looked_is_a_problem_until_it_runs() -> None:

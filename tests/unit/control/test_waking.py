@@ -33,7 +33,7 @@ def fleet(hosts: int, *, domains: int = DOMAINS) -> str:
     return "\n".join(lines)
 
 
-def world(hosts: int, *, domains: int = DOMAINS) -> World:
+def new_world(hosts: int, *, domains: int = DOMAINS) -> World:
     return World(
         store=MemoryStore, driver=SimulatedDriver(), fleet=fleet(hosts, domains=domains)
     )
@@ -64,60 +64,64 @@ def in_state(world: World, state: OperationState) -> list[Operation]:
 
 @pytest.mark.parametrize("hosts", [50, 200])
 def test_freed_scope_wakes_only_operations_that_can_start(hosts: int) -> None:
-    it = world(hosts)
-    it.order(lambda work: failures.fail_vm(work, "v0000"))
-    it.order(lambda work: failures.fail_vm(work, "v0001"))
-    upgrade(it, hosts, first=2)
-    it.settle()
-    waiting = len(in_state(it, OperationState.READY))
+    world = new_world(hosts)
+    world.order(lambda work: failures.fail_vm(work, "v0000"))
+    world.order(lambda work: failures.fail_vm(work, "v0001"))
+    upgrade(world, hosts, first=2)
+    world.settle()
+    waiting = len(in_state(world, OperationState.READY))
     assert waiting == hosts - 2
-    committed = count_transactions(it)
+    committed = count_transactions(world)
     # Fault domain 1 is still down, so only VMs of that domain may start.
-    it.order(lambda work: failures.restore_vm(work, "v0000"))
-    it.settle()
-    started = waiting - len(in_state(it, OperationState.READY))
+    world.order(lambda work: failures.restore_vm(work, "v0000"))
+    world.settle()
+    started = waiting - len(in_state(world, OperationState.READY))
     assert started == hosts // DOMAINS - 1
     assert committed() <= started + 3
 
 
 def test_all_operations_complete() -> None:
-    it = world(60)
-    upgrade(it, 60)
-    it.advance("24h")
-    assert {operation.state for operation in it.operations()} == {OperationState.DONE}
+    world = new_world(60)
+    upgrade(world, 60)
+    world.advance("24h")
+    assert {operation.state for operation in world.operations()} == {
+        OperationState.DONE
+    }
 
 
 def test_turn_is_short_even_if_many_operations_may_start() -> None:
-    it = world(200)
-    it.order(lambda work: failures.fail_vm(work, "v0000"))
-    it.order(lambda work: failures.fail_vm(work, "v0001"))
-    upgrade(it, 200, first=2)
-    it.settle()
-    committed = count_transactions(it)
-    it.plane.order(
+    world = new_world(200)
+    world.order(lambda work: failures.fail_vm(work, "v0000"))
+    world.order(lambda work: failures.fail_vm(work, "v0001"))
+    upgrade(world, 200, first=2)
+    world.settle()
+    committed = count_transactions(world)
+    world.plane.order(
         CLOCK,
         lambda work: failures.restore_vm(work, "v0000"),
-        now=it.now,
+        now=world.now,
     )
     assert committed() <= 1 + STEPS_PER_TURN
-    assert it.plane.next_due() == it.now
-    while it.plane.advance(now=it.now):
+    assert world.plane.next_due() == world.now
+    while world.plane.advance(now=world.now):
         assert committed() <= 1 + 2 * STEPS_PER_TURN
-        committed = count_transactions(it)
+        committed = count_transactions(world)
 
 
 def test_waiting_operation_is_found_after_a_crash() -> None:
-    it = world(10)
-    it.order(lambda work: failures.fail_vm(work, "v0000"))
-    it.order(lambda work: failures.fail_vm(work, "v0001"))
-    upgrade(it, 10, first=2)
-    it.settle()
-    ready = len(in_state(it, OperationState.READY))
+    world = new_world(10)
+    world.order(lambda work: failures.fail_vm(work, "v0000"))
+    world.order(lambda work: failures.fail_vm(work, "v0001"))
+    upgrade(world, 10, first=2)
+    world.settle()
+    ready = len(in_state(world, OperationState.READY))
     # Commit only the transaction. Its side effects are lost, as in a crash.
-    it.plane._run(CLOCK, lambda work: failures.restore_vm(work, "v0000"), now=it.now)
-    it.restart()
-    it.settle()
-    assert len(in_state(it, OperationState.READY)) < ready
+    world.plane._run(
+        CLOCK, lambda work: failures.restore_vm(work, "v0000"), now=world.now
+    )
+    world.restart()
+    world.settle()
+    assert len(in_state(world, OperationState.READY)) < ready
 
 
 def test_migration_in_the_down_domain_is_woken_before_other_waiters() -> None:
@@ -131,7 +135,7 @@ def test_migration_in_the_down_domain_is_woken_before_other_waiters() -> None:
         f"fault_domain = {domain}"
         for name, domain in names.items()
     ]
-    it = World(
+    world = World(
         store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines), seed=0
     )
     for host, action in (
@@ -139,22 +143,22 @@ def test_migration_in_the_down_domain_is_woken_before_other_waiters() -> None:
         ("h1", Action.LIVE_MIGRATE),
         ("h2", Action.REBOOT),
     ):
-        it.order(
+        world.order(
             lambda work, h=host, a=action: verbs.maintain(work, [h], a, OrderOptions())
         )
-        it.settle()
-        it.advance("1s")
-    it.order(lambda work: failures.fail_vm(work, "vh3"))
+        world.settle()
+        world.advance("1s")
+    world.order(lambda work: failures.fail_vm(work, "vh3"))
 
     def of(host: str) -> Operation:
         (found,) = [
-            each
-            for each in it.operations()
-            if each.target == host and each.verb is Verb.MAINTAIN
+            operation
+            for operation in world.operations()
+            if operation.target == host and operation.verb is Verb.MAINTAIN
         ]
         return found
 
     while of("h0").state is not OperationState.DONE:
-        it.advance("1s")
+        world.advance("1s")
     assert of("h1").state is OperationState.IMPACTING
     assert of("h2").state is OperationState.READY

@@ -107,7 +107,9 @@ def test_search_of_a_decision_is_bounded(
     world = new_world(windows_of)
     with counted(monkeypatch) as looks:
         maintain(world, "h0")
-    assert [each.state for each in world.operations()] == [OperationState.PLANNED]
+    assert [operation.state for operation in world.operations()] == [
+        OperationState.PLANNED
+    ]
     # One search when it is ordered, one when it has its turn, each with its reason.
     assert looks.most <= 2 * LOOKS_MAX + 2 * SCOPES
     assert looks.count <= 2 * looks.most
@@ -135,7 +137,7 @@ def test_turn_of_a_rollout_ends_when_its_hosts_need_many_looks(
 
         monkeypatch.setattr(rollouts, "go_on", go_on)
         maintain(world, *(f"h{number}" for number in range(HOSTS)))
-    assert all(each.held_by for each in world.operations())
+    assert all(operation.held_by for operation in world.operations())
     assert len(turns) >= HOSTS
     assert max(turns) <= 2 * LOOKS_MAX + 2 * SCOPES
 

@@ -59,7 +59,7 @@ def apply(world: World, text: str) -> None:
 
 
 def states(world: World) -> list[OperationState]:
-    return [each.state for each in world.operations()]
+    return [operation.state for operation in world.operations()]
 
 
 def clock(instant: Micros) -> str:
@@ -224,5 +224,7 @@ def test_held_host_has_one_timer_and_no_reservation() -> None:
     waiting = world.read(
         lambda reader: reader.select(kinds.OPERATIONS_THAT_WAIT, "turn-window:web")
     )
-    assert [each.host for each in waiting] == ["h0", "h1"]
-    assert {each.due_at for each in waiting} == {world.now + 9 * HOUR + 45 * MINUTE}
+    assert [operation.host for operation in waiting] == ["h0", "h1"]
+    assert {operation.due_at for operation in waiting} == {
+        world.now + 9 * HOUR + 45 * MINUTE
+    }

@@ -74,11 +74,11 @@ def monday(text: str) -> World:
 
 
 def of(world: World, host: str) -> Operation:
-    return next(each for each in world.operations() if each.host == host)
+    return next(operation for operation in world.operations() if operation.host == host)
 
 
 def states(world: World) -> dict[str, OperationState]:
-    return {each.host: each.state for each in world.operations()}
+    return {operation.host: operation.state for operation in world.operations()}
 
 
 def set_window(world: World, scope: str, *lines: str) -> None:
@@ -89,8 +89,10 @@ def set_window(world: World, scope: str, *lines: str) -> None:
 
 def plan(world: World, written: str) -> dict[str, Any]:
     text = CampaignText(name="campaign.toml", text=written)
-    asked = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
-    return json.loads(world.read(lambda reader: campaign_plans.planned(reader, asked)))
+    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    return json.loads(
+        world.read(lambda reader: campaign_plans.planned(reader, request).text)
+    )
 
 
 def explained(world: World, name: str, tenant: str = "") -> dict[str, Any]:
@@ -152,7 +154,7 @@ def test_everybody_learns_why_it_waits_and_what_ends_it() -> None:
         "it does not begin by itself: if its tenant agrees, run `forewarn expedite web0_0 "
         "--reason TEXT`, or set other windows of scope web0 with `forewarn window set`"
     )
-    assert hint in explained(world, of(world, "h0").operation_id)["standing"]
+    assert hint in explained(world, of(world, "h0").operation_id)["status"]
     assert waits_for(world) == (
         f"no host of the stage can be announced now: host h0 waits: {APART}"
     )
@@ -161,7 +163,7 @@ def test_everybody_learns_why_it_waits_and_what_ends_it() -> None:
             reader, campaign(world), after="", limit=9, now=world.now
         )
     )
-    assert [each["note"] for each in report["attempts"]] == [APART]
+    assert [attempt["note"] for attempt in report["attempts"]] == [APART]
     # Its own window is the reason for shop; bank, which has none, learns of no window.
     assert why_unknown(world, "shop", "web0_0") == "WhyUnknown.NO_OPENING"
     assert why_unknown(world, "bank", "db0_0") == "WhyUnknown.HELD"

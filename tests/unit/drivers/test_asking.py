@@ -22,21 +22,21 @@ def test_concurrent_observers_share_the_program_limit(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     asker = Asker(SystemClock())
-    found: list[Answer] = []
+    answers: list[Answer] = []
 
     def look() -> None:
-        words = (str(program), str(there))
-        asked = {f"v{number}": words for number in range(PROGRAMS_AT_ONCE_MAX)}
-        found.extend(asker.ask(asked, parallel=PROGRAMS_AT_ONCE_MAX).values())
+        arguments = (str(program), str(there))
+        asked = {f"v{number}": arguments for number in range(PROGRAMS_AT_ONCE_MAX)}
+        answers.extend(asker.ask(asked, parallel=PROGRAMS_AT_ONCE_MAX).values())
 
     looks = [threading.Thread(target=look) for _ in range(QUESTIONS)]
-    for each in looks:
-        each.start()
-    for each in looks:
-        each.join()
-    assert len(found) == QUESTIONS * PROGRAMS_AT_ONCE_MAX
-    assert {answer.status for answer in found} == {0}
-    assert max(int(answer.text) for answer in found) <= PROGRAMS_AT_ONCE_MAX
+    for thread in looks:
+        thread.start()
+    for thread in looks:
+        thread.join()
+    assert len(answers) == QUESTIONS * PROGRAMS_AT_ONCE_MAX
+    assert {answer.status for answer in answers} == {0}
+    assert max(int(answer.text) for answer in answers) <= PROGRAMS_AT_ONCE_MAX
 
 
 def test_result_is_unknown_if_no_file_can_be_opened() -> None:

@@ -94,7 +94,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
-    # What waits for this file may go.
+    # A program that waits for this file may continue.
     (tmp_path / "go").touch()
     eventually(lambda: watching(tmp_path / "records"), lambda pids: not pids)
     for driver in bench.opened:

@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[CommandDriver]:
-    made = open_driver(tmp_path)
-    yield made
-    made.close()
+    command_driver = open_driver(tmp_path)
+    yield command_driver
+    command_driver.close()
 
 
 def test_rest_of_a_call_starts_only_while_it_may(

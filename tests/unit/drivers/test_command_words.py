@@ -30,8 +30,8 @@ def expanded(call: Call, *words: str) -> tuple[str, ...]:
 
 
 def test_each_placeholder_has_the_value_of_the_call() -> None:
-    words = [f"{{{name}}}" for name in placeholders.PLACEHOLDERS]
-    assert expanded(call_of("web_0", to_host="h2"), *words) == (
+    arguments = [f"{{{name}}}" for name in placeholders.PLACEHOLDERS]
+    assert expanded(call_of("web_0", to_host="h2"), *arguments) == (
         "web_0",
         "h1",
         "h2",

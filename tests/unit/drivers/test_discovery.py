@@ -16,8 +16,8 @@ LONG_SECONDS = 60.0
 
 
 def python(text: str, *, seconds: float = LONG_SECONDS) -> Discovery:
-    words = (sys.executable, "-I", "-S", "-c", text)
-    return Discovery(words, seconds=seconds, clock=SystemClock())
+    arguments = (sys.executable, "-I", "-S", "-c", text)
+    return Discovery(arguments, seconds=seconds, clock=SystemClock())
 
 
 def test_the_output_of_a_program_is_returned_as_a_whole() -> None:

@@ -82,8 +82,10 @@ def test_vms_are_dropped_with_their_last_call(path: Path) -> None:
     for number in range(20):
         run_to_its_end(driver, number)
     for _ in range(2):
-        seen = driver.observe([f"vm_{number}" for number in range(20)])
-        known = [vm for vm, observed in seen.items() if observed.running is not None]
+        observations = driver.observe([f"vm_{number}" for number in range(20)])
+        known = [
+            vm for vm, observed in observations.items() if observed.running is not None
+        ]
         assert known == [f"vm_{number}" for number in range(15, 20)]
         driver.close()
         driver = SimulatedDriver(journal=FileJournal(path))

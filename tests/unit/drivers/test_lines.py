@@ -33,8 +33,8 @@ STEP = Call(
 def test_program_is_asked_about_each_vm_with_its_mark() -> None:
     asked = [json.loads(line) for line in lines.questions_of(CALL).splitlines()]
     assert asked == [
-        {"vm": "web_0", "mark": "op-1.2.reboot"},
-        {"vm": "web_1", "mark": "op-1.2.reboot"},
+        {"vm": "web_0", "hosts": ["h1"], "mark": "op-1.2.reboot"},
+        {"vm": "web_1", "hosts": ["h1"], "mark": "op-1.2.reboot"},
     ]
     assert json.loads(lines.questions_of(STEP)) == {"host": "h1", "mark": "vi-1.3.work"}
 
@@ -43,6 +43,10 @@ def test_program_observes_many_vms_with_one_line_each() -> None:
     vms = [f"vm_{number}" for number in range(1000)]
     asked = [json.loads(line) for line in lines.questions_about(vms).splitlines()]
     assert asked == [{"vm": vm} for vm in vms]
+    expected = {"vm_1": ["h2", "h1"]}
+    [first, second] = lines.questions_about(vms[:2], expected).splitlines()
+    assert json.loads(first) == {"vm": "vm_0"}
+    assert json.loads(second) == {"vm": "vm_1", "hosts": ["h2", "h1"]}
     told = [
         {"vm": "vm_0", "running": True, "host": "h1"},
         {"vm": "vm_1", "running": False, "host": "h1"},
@@ -57,9 +61,9 @@ def test_program_observes_many_vms_with_one_line_each() -> None:
         5,
     ]
     text = "\n".join(["{", *(json.dumps(line) for line in told)])
-    found = lines.observations_in(text, vms)
-    assert list(found) == vms
-    assert {vm: each for vm, each in found.items() if each != Observation()} == {
+    observations = lines.observations_in(text, vms)
+    assert list(observations) == vms
+    assert {vm: each for vm, each in observations.items() if each != Observation()} == {
         "vm_0": Observation(running=True, host="h1"),
         "vm_1": Observation(running=False),
         "vm_2": Observation(running=True),
@@ -77,8 +81,8 @@ def test_reading_has_the_mark_and_where_the_vm_runs() -> None:
         "host": "h2",
     }
     mark = Mark(operation_id="op-1", generation=2, work="reboot", state=MarkState.DONE)
-    found = lines.readings_in(json.dumps(line), CALL, ("web_0", "web_1"))
-    assert found == {"web_0": Reading(mark=mark, running=True, host="h2")}
+    readings = lines.readings_in(json.dumps(line), CALL, ("web_0", "web_1"))
+    assert readings == {"web_0": Reading(mark=mark, running=True, host="h2")}
 
 
 @pytest.mark.parametrize(
@@ -103,8 +107,8 @@ def test_invalid_line_tells_nothing(line: str) -> None:
 
 
 def test_missing_mark_is_another_answer_than_no_line() -> None:
-    found = lines.readings_in('{"vm": "web_0", "mark": null}', CALL, ("web_0",))
-    assert found == {"web_0": Reading()}
+    readings = lines.readings_in('{"vm": "web_0", "mark": null}', CALL, ("web_0",))
+    assert readings == {"web_0": Reading()}
 
 
 def test_host_is_named_by_its_own_line() -> None:

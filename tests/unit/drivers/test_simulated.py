@@ -91,10 +91,10 @@ def test_deletion_that_fails_for_one_vm_is_done_for_the_others() -> None:
     driver.inject(Fault(kind=FaultKind.FAIL, vm="web_1", spares_others=True))
     driver.begin(call_of(Action.DELETE, "web_0", "web_1"), now=NOW)
     [report] = driver.reports(now=NOW + HOUR)
-    seen = driver.observe(["web_0", "web_1"])
+    observations = driver.observe(["web_0", "web_1"])
     for vm, running in (("web_0", False), ("web_1", True)):
         assert report.result_of(vm).running is running
-        assert seen[vm].running is running
+        assert observations[vm].running is running
 
 
 def test_a_failed_move_leaves_the_vm_where_it_was() -> None:

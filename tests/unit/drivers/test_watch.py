@@ -77,8 +77,8 @@ def started() -> Iterator[list[Watch]]:
 
 
 def run(started: list[Watch], script: str) -> Watch:
-    words = (sys.executable, "-u", "-S", "-c", script)
-    started.append(Watch(words, clock=SystemClock(), wake=lambda: None))
+    arguments = (sys.executable, "-u", "-S", "-c", script)
+    started.append(Watch(arguments, clock=SystemClock(), wake=lambda: None))
     started[-1].start()
     return started[-1]
 
@@ -86,7 +86,7 @@ def run(started: list[Watch], script: str) -> Watch:
 def take(of: Watch, count: int) -> list[str]:
     found: list[str] = []
     eventually(
-        lambda: found.extend(each.vm for each in of.take()) or len(found),
+        lambda: found.extend(sighting.vm for sighting in of.take()) or len(found),
         lambda seen: seen >= count,
         what="sightings",
     )
@@ -109,7 +109,7 @@ def test_newest_line_of_a_vm_counts_and_invalid_lines_are_logged_once(
         found: dict[str, bool] = {}
         eventually(
             lambda: (
-                found.update({each.vm: each.running for each in of.take()})
+                found.update({sighting.vm: sighting.running for sighting in of.take()})
                 or found.get("a")
             ),
             bool,

@@ -108,8 +108,8 @@ def test_free_times_are_the_hours_in_a_window_and_in_no_blackout(
     assert {h for h in hours if any(t.opens <= h < t.closes for t in found)} == {
         h
         for h in hours
-        if any(each.opens <= h < each.closes for each in opened)
+        if any(opening.opens <= h < opening.closes for opening in opened)
         and clash(blackouts, h, h) is None
     }
     assert found == sorted(found)
-    assert all(begin <= each.opens < each.closes <= end for each in found)
+    assert all(begin <= opening.opens < opening.closes <= end for opening in found)

@@ -79,14 +79,14 @@ def test_a_blackout_in_skipped_times_is_empty() -> None:
 
 
 def test_work_can_end_when_a_blackout_begins_and_begin_when_it_ends() -> None:
-    found = [blackout_of(YEAR_END)]
+    blackouts = [blackout_of(YEAR_END)]
     begins, ends = at("2026-12-24T17:00:00Z"), at("2027-01-02T05:00:00Z")
-    assert clash(found, begins - HOUR, begins) is None
-    assert clash(found, begins - HOUR, begins + 1) == Clash(
+    assert clash(blackouts, begins - HOUR, begins) is None
+    assert clash(blackouts, begins - HOUR, begins + 1) == Clash(
         name="year-end", begins=begins, ends=ends
     )
-    assert clash(found, begins, begins) is not None
-    assert clash(found, ends, ends + HOUR) is None
+    assert clash(blackouts, begins, begins) is not None
+    assert clash(blackouts, ends, ends + HOUR) is None
 
 
 def test_the_blackout_that_begins_first_is_named() -> None:

@@ -31,7 +31,7 @@ SECOND = replace(
 
 
 def told(*vms: Vm, scope: Scope = WEB, host: Host = H1) -> list[str]:
-    return [str(each) for each in check_fleet([SHOP], [scope], [host], vms)]
+    return [str(problem) for problem in check_fleet([SHOP], [scope], [host], vms)]
 
 
 def test_single_invalid_name_is_reported_among_valid_ones() -> None:

@@ -70,7 +70,7 @@ def slow_openings(window: Window, at: Micros) -> list[tuple[Micros, Micros]]:
 def slow_search(groups: list[tuple[Window, ...]], at: Micros) -> Micros | None:
     """Try each instant at which a window opens."""
     openings = [
-        [each for window in windows for each in slow_openings(window, at)]
+        [opening for window in windows for opening in slow_openings(window, at)]
         for windows in groups
     ]
     candidates = {at, *(opens for group in openings for opens, _ in group)}
@@ -103,11 +103,11 @@ GROUPS = st.lists(st.lists(WINDOWS, min_size=1, max_size=3).map(tuple), max_size
 def test_search_finds_the_instant_of_a_slow_search(
     groups: list[tuple[Window, ...]], at: Micros
 ) -> None:
-    found = common(groups, at)
-    search = found.first(at)
+    common_openings = common(groups, at)
+    search = common_openings.first(at)
     assert search.opens == slow_search(groups, at)
     if search.opens is None:
-        apart = found.apart(search, at)
+        apart = common_openings.apart(search, at)
         assert slow_search([groups[each] for each in apart], at) is None
         for each in apart:
             others = [groups[other] for other in apart if other != each]
@@ -118,9 +118,11 @@ def test_search_finds_the_instant_of_a_slow_search(
 def test_one_search_answers_for_later_instants(
     groups: list[tuple[Window, ...]], later: Micros
 ) -> None:
-    found = common(groups, BEGIN)
-    found.first(BEGIN)
-    assert found.first(later).opens == common(groups, later).first(later).opens
+    common_openings = common(groups, BEGIN)
+    common_openings.first(BEGIN)
+    assert (
+        common_openings.first(later).opens == common(groups, later).first(later).opens
+    )
 
 
 def test_a_group_that_turns_out_to_be_needless_is_not_tried() -> None:
@@ -134,45 +136,45 @@ def test_a_group_that_turns_out_to_be_needless_is_not_tried() -> None:
         [(1, 6), (2, 12), (3, 6)],
     ]
     groups = [
-        tuple(window(hour * 60, 6 * HOUR, "UTC", day) for day, hour in each)
-        for each in times
+        tuple(window(hour * 60, 6 * HOUR, "UTC", day) for day, hour in time)
+        for time in times
     ]
-    found = common(groups, monday)
-    search = found.first(monday)
+    common_openings = common(groups, monday)
+    search = common_openings.first(monday)
     assert sorted(search.apart) == [0, 1, 2, 3]
-    assert sorted(found.apart(search, monday)) == [1, 2]
+    assert sorted(common_openings.apart(search, monday)) == [1, 2]
 
 
 def test_openings_that_miss_each_other_are_passed_once() -> None:
     looks: list[int] = []
     for groups in (2, 10, 60):
-        found = common(staggered(groups), BEGIN)
-        search = found.first(BEGIN)
+        common_openings = common(staggered(groups), BEGIN)
+        search = common_openings.first(BEGIN)
         assert (search.opens, search.until) == (None, BEGIN + HORIZON)
-        assert len(found.apart(search, BEGIN)) == 2
-        looks.append(found.looks)
+        assert len(common_openings.apart(search, BEGIN)) == 2
+        looks.append(common_openings.looks)
     # Two groups show that there is none. Of the others, only the next opening counts.
     assert looks[0] < 2 * 2 * 20 * 15
     assert looks[2] < looks[0] + 60 * 2 * 4
 
 
 def test_asking_again_costs_nothing() -> None:
-    found = common(staggered(10), BEGIN)
-    search = found.first(BEGIN)
-    looks = found.looks
-    assert (found.first(BEGIN), found.looks) == (search, looks)
+    common_openings = common(staggered(10), BEGIN)
+    search = common_openings.first(BEGIN)
+    looks = common_openings.looks
+    assert (common_openings.first(BEGIN), common_openings.looks) == (search, looks)
 
 
 @pytest.mark.parametrize("groups", [36, 72, 360])
 def test_search_in_which_all_groups_count_ends_early(groups: int) -> None:
-    found = common(always_one_closed(groups), BEGIN)
-    search = found.first(BEGIN)
+    common_openings = common(always_one_closed(groups), BEGIN)
+    search = common_openings.first(BEGIN)
     assert search.opens is None
     assert BEGIN < search.until < BEGIN + HORIZON
-    apart = found.apart(search, BEGIN)
+    apart = common_openings.apart(search, BEGIN)
     assert 2 <= len(apart) <= groups
     # The last round can look at each group, and compute two weeks of one.
-    assert found.looks < 2 * LOOKS_MAX + groups + 20 * 15
+    assert common_openings.looks < 2 * LOOKS_MAX + groups + 20 * 15
 
 
 def test_search_that_ended_early_goes_on_from_its_end() -> None:
@@ -188,15 +190,18 @@ def test_search_that_ended_early_goes_on_from_its_end() -> None:
 
 
 def test_next_opening_of_each_group_is_told() -> None:
-    found = common([(window(60, HOUR),), (window(0, 2 * HOUR),)], BEGIN)
-    assert [found.opens(group, BEGIN) for group in (0, 1)] == [BEGIN + HOUR, BEGIN]
+    common_openings = common([(window(60, HOUR),), (window(0, 2 * HOUR),)], BEGIN)
+    assert [common_openings.opens(group, BEGIN) for group in (0, 1)] == [
+        BEGIN + HOUR,
+        BEGIN,
+    ]
 
 
 def test_windows_after_the_last_day_never_open() -> None:
     after = LAST_NOON + 9 * DAY
-    found = common([(window(0, HOUR),)], after)
-    assert found.opens(0, after) is None
-    assert found.first(after).opens is None
+    common_openings = common([(window(0, HOUR),)], after)
+    assert common_openings.opens(0, after) is None
+    assert common_openings.first(after).opens is None
 
 
 def test_no_windows_are_always_open() -> None:

@@ -74,9 +74,9 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.apply(BASE)
-    return made
+    world = World()
+    world.apply(BASE)
+    return world
 
 
 def test_first_file_creates_everything() -> None:

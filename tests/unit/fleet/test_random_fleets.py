@@ -205,7 +205,9 @@ def wanted(fleet: Fleet) -> Fleet:
             name: replace(
                 record,
                 applied=wish_of(
-                    kind, name, {each: getattr(record, each) for each in attributes}
+                    kind,
+                    name,
+                    {attribute: getattr(record, attribute) for attribute in attributes},
                 ),
             )
             for name, record in records.items()

@@ -248,9 +248,9 @@ def test_stored_values_are_read_as_a_file_writes_them() -> None:
         (Kind.VM, wanted.vms),
     ):
         for record in records.values():
-            for each in FIELDS[kind]:
-                value = value_of(kind, record, each.key, base_of(record))
-                assert value == getattr(record, each.attribute), each.key
+            for field in FIELDS[kind]:
+                value = value_of(kind, record, field.key, base_of(record))
+                assert value == getattr(record, field.attribute), field.key
 
 
 @pytest.mark.parametrize("text", ["", "-1", "101%", "2 %", "many"])

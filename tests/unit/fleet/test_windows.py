@@ -36,7 +36,10 @@ ZONES = [
 
 def shown(window: Window, after: str, count: int) -> list[tuple[str, str]]:
     found = itertools.islice(openings([window], parse_instant(after)), count)
-    return [(format_instant(each.opens), format_instant(each.closes)) for each in found]
+    return [
+        (format_instant(opening.opens), format_instant(opening.closes))
+        for opening in found
+    ]
 
 
 def night(start: int, length: int = 2 * HOUR) -> Window:

@@ -105,7 +105,7 @@ def test_directory_that_could_not_be_filled_is_not_kept(tmp_path: Path) -> None:
 
     with pytest.raises(ImageError):
         kept(tmp_path / "a", fail)
-    assert [each.name for each in tmp_path.iterdir()] == ["a.lock"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.lock"]
 
 
 def test_first_program_of_a_guest_is_correct_shell() -> None:

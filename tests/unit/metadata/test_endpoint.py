@@ -345,8 +345,10 @@ def test_vm_above_the_rate_limit_gets_429() -> None:
 
 def statuses_of(endpoint: Endpoint, *requests: Request) -> list[int]:
     """Return what each is answered; 0 for a question to control."""
-    answers = [ask(endpoint, each) for each in requests]
-    return [0 if isinstance(each, Approve) else read(each).status for each in answers]
+    answers = [ask(endpoint, request) for request in requests]
+    return [
+        0 if isinstance(answer, Approve) else read(answer).status for answer in answers
+    ]
 
 
 BAD_REQUESTS = {

@@ -88,7 +88,9 @@ def test_event_details_are_rate_limited() -> None:
     limited = make_endpoint(rate_limit=1)
     limited._has_own_events = True
     answers = [ask(limited) for _ in range(20)]
-    assert any(isinstance(each, Response) and each.status == 429 for each in answers)
+    assert any(
+        isinstance(answer, Response) and answer.status == 429 for answer in answers
+    )
 
 
 def test_event_details_of_a_deleted_vm_are_404() -> None:
@@ -162,8 +164,8 @@ def test_failure_is_shown_unapproved_and_approved_event_as_approved() -> None:
         lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, OrderOptions()),
     )
     assert [
-        (each["EventStatus"], each["Approved"])
-        for each in told(gateway, "web_0")["Events"]
+        (event["EventStatus"], event["Approved"])
+        for event in told(gateway, "web_0")["Events"]
     ] == [("Started", False), ("Scheduled", False)]
     (_, waiting) = told(gateway, "web_0")["Events"]
     order(gateway, lambda work: approvals.approve_for(work, waiting["EventId"]))

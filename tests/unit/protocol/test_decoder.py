@@ -15,7 +15,7 @@ from forewarn.protocol.decoder import (
     DESCRIPTION_MAX,
     DOCUMENT_BYTES_MAX,
     ID_MAX,
-    ODDITIES_MAX,
+    WARNINGS_MAX,
     UnreadableError,
     decode,
     is_empty,
@@ -65,14 +65,14 @@ def only(**changes: object) -> tuple[Notice, tuple[str, ...]]:
     event = {**EVENT, **changes}
     reading = decode(document({k: v for k, v in event.items() if v is not ...}))
     (notice,) = reading.notices
-    return notice, reading.oddities
+    return notice, reading.warnings
 
 
 def test_document_is_decoded() -> None:
     reading = decode(document(EVENT))
     assert reading.notices == (NOTICE,)
     assert reading.incarnation == 2
-    assert reading.oddities == ()
+    assert reading.warnings == ()
     assert reading.notices[0].id_on_wire == ID
 
 
@@ -93,7 +93,7 @@ def test_empty_body_is_recognized(body: bytes, *, wanted: bool) -> None:
 
 def test_empty_document_of_forewarn_is_read_without_warnings() -> None:
     reading = decode(render(1, [], NEWEST))
-    assert (reading.incarnation, reading.notices, reading.oddities) == (1, (), ())
+    assert (reading.incarnation, reading.notices, reading.warnings) == (1, (), ())
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_raw_line_break_in_a_string_is_read() -> None:
 def test_invalid_utf_8_is_replaced_and_reported() -> None:
     reading = decode(document(EVENT).replace(b"vm_1", b"vm_\xff"))
     assert reading.notices[0].resources == ("vm_0", "vm_\ufffd")
-    assert reading.oddities == ("the document is not UTF-8",)
+    assert reading.warnings == ("the document is not UTF-8",)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_incarnation_of_any_type_is_read(
     text = json.dumps(value).replace("0" * 4_000, "0" * 5_000)
     reading = decode(b'{"DocumentIncarnation":%b,"Events":[]}' % text.encode())
     assert reading.incarnation == incarnation
-    assert bool(reading.oddities) == odd
+    assert bool(reading.warnings) == odd
 
 
 @pytest.mark.parametrize(
@@ -194,16 +194,16 @@ def test_incarnation_of_any_type_is_read(
 def test_not_before_is_read_in_every_form(
     value: object, not_before: int | None, odd: bool
 ) -> None:
-    notice, oddities = only(NotBefore=value)
+    notice, warnings = only(NotBefore=value)
     assert notice.not_before == not_before
-    assert bool(oddities) == odd
+    assert bool(warnings) == odd
 
 
 def test_started_event_needs_no_not_before() -> None:
-    notice, oddities = only(NotBefore="", EventStatus="Started")
+    notice, warnings = only(NotBefore="", EventStatus="Started")
     assert notice.has_started
     assert notice.not_before is None
-    assert oddities == ()
+    assert warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_started_event_needs_no_not_before() -> None:
     ],
 )
 def test_duration_is_never_rounded_down(value: object, seconds: int, odd: bool) -> None:
-    notice, oddities = only(DurationInSeconds=value)
+    notice, warnings = only(DurationInSeconds=value)
     assert notice.duration_seconds == seconds
-    assert bool(oddities) == odd
+    assert bool(warnings) == odd
 
 
 @pytest.mark.parametrize(
@@ -246,9 +246,9 @@ def test_duration_is_never_rounded_down(value: object, seconds: int, odd: bool) 
 def test_resources_of_any_type_are_read(
     value: object, names: tuple[str, ...], odd: bool
 ) -> None:
-    notice, oddities = only(Resources=value)
+    notice, warnings = only(Resources=value)
     assert notice.resources == names
-    assert bool(oddities) == odd
+    assert bool(warnings) == odd
 
 
 def test_leading_underscore_is_removed_only_for_the_preview() -> None:
@@ -260,35 +260,35 @@ def test_leading_underscore_is_removed_only_for_the_preview() -> None:
 
 
 def test_values_of_later_versions_are_kept() -> None:
-    notice, oddities = only(
+    notice, warnings = only(
         EventType="Hibernate", EventStatus="Paused", EventSource="Weather", More={}
     )
-    words = (notice.event_type, notice.status, notice.source)
-    assert words == ("Hibernate", "Paused", "Weather")
+    arguments = (notice.event_type, notice.status, notice.source)
+    assert arguments == ("Hibernate", "Paused", "Weather")
     assert not notice.has_started
-    assert oddities == ()
+    assert warnings == ()
 
 
 def test_known_values_are_case_insensitive() -> None:
     notice, _ = only(EventType="REBOOT", EventStatus="started", EventSource="user")
-    words = (notice.event_type, notice.status, notice.source)
-    assert words == ("Reboot", "Started", "User")
+    arguments = (notice.event_type, notice.status, notice.source)
+    assert arguments == ("Reboot", "Started", "User")
 
 
 def test_values_of_a_wrong_type_cause_warnings() -> None:
-    notice, oddities = only(
+    notice, warnings = only(
         EventType=None, EventStatus=4, EventSource=[], Description=1
     )
-    words = (notice.event_type, notice.status, notice.source, notice.description)
-    assert words == ("", "", "", "")
+    arguments = (notice.event_type, notice.status, notice.source, notice.description)
+    assert arguments == ("", "", "", "")
     # Without a status it is unknown whether there should be a NotBefore.
-    assert len(oddities) == 4
+    assert len(warnings) == 4
 
 
 def test_members_missing_in_old_versions_cause_no_warning() -> None:
-    notice, oddities = only(Description=..., EventSource=..., DurationInSeconds=...)
+    notice, warnings = only(Description=..., EventSource=..., DurationInSeconds=...)
     assert (notice.description, notice.source, notice.duration_seconds) == ("", "", -1)
-    assert oddities == ()
+    assert warnings == ()
 
 
 def test_event_id_is_case_insensitive_and_keeps_its_wire_form() -> None:
@@ -302,7 +302,7 @@ def test_last_duplicate_wins_and_started_is_kept() -> None:
     last = {**EVENT, "EventId": ID.lower(), "Description": "last"}
     reading = decode(document(first, last))
     assert [notice.description for notice in reading.notices] == ["last"]
-    assert reading.oddities == (f"event {ID} is listed twice",)
+    assert reading.warnings == (f"event {ID} is listed twice",)
     started = {**first, "EventStatus": "Started", "NotBefore": ""}
     reading = decode(document(started, last))
     assert [notice.description for notice in reading.notices] == ["first"]
@@ -312,7 +312,7 @@ def test_entries_that_are_not_events_are_skipped() -> None:
     entries = [None, 7, "x", [], {}, {**EVENT, "EventId": 7}, {**EVENT, "EventId": " "}]
     reading = decode(document(*entries, {**EVENT, "EventId": "a\nb"}, EVENT))
     assert reading.notices == (NOTICE,)
-    assert len(reading.oddities) == 8
+    assert len(reading.warnings) == 8
 
 
 def test_invalid_characters_are_replaced() -> None:
@@ -362,7 +362,7 @@ def test_each_warning_is_a_sentence(members: dict[str, Any], sentence: str) -> N
 
 
 def test_invalid_entry_is_reported_by_its_index() -> None:
-    assert decode(document(EVENT, 7, {"EventId": ""})).oddities == (
+    assert decode(document(EVENT, 7, {"EventId": ""})).warnings == (
         "Events[1] is a number, not an event",
         "Events[2] has no valid EventId",
     )
@@ -384,10 +384,10 @@ def test_document_up_to_the_size_limit_is_read() -> None:
 
 
 def test_warnings_are_bounded() -> None:
-    oddities = decode(document(*[None] * 500)).oddities
-    assert len(oddities) == ODDITIES_MAX + 1
-    assert oddities[-1] == "and 480 more"
-    assert len(decode(document(*[None] * ODDITIES_MAX)).oddities) == ODDITIES_MAX
+    warnings = decode(document(*[None] * 500)).warnings
+    assert len(warnings) == WARNINGS_MAX + 1
+    assert warnings[-1] == "and 480 more"
+    assert len(decode(document(*[None] * WARNINGS_MAX)).warnings) == WARNINGS_MAX
 
 
 JSON = st.recursive(

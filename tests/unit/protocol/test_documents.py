@@ -182,7 +182,7 @@ def test_document_does_not_depend_on_cached_events(
     for some in (events, events[:2], events[2:], events):
         shown = json.loads(documents.render(1, some, versions.NEWEST))["Events"]
         assert [each["Description"] for each in shown] == [
-            each.description for each in some
+            event.description for event in some
         ]
         assert b"text" not in documents.render(1, some, versions.VERSIONS[1])
     again = [replace(event) for event in events]

@@ -38,15 +38,15 @@ EVENT = Event(
 
 @pytest.mark.clause("2.4", "2.6", "2.8", "2.9")
 def test_wire_values_are_unchanged() -> None:
-    assert [each.value for each in EventType] == [
+    assert [event_type.value for event_type in EventType] == [
         "Freeze",
         "Reboot",
         "Redeploy",
         "Preempt",
         "Terminate",
     ]
-    assert {each.value for each in LIVE_STATUSES} == {"Scheduled", "Started"}
-    assert [each.value for each in EventSource] == ["Platform", "User"]
+    assert {status.value for status in LIVE_STATUSES} == {"Scheduled", "Started"}
+    assert [source.value for source in EventSource] == ["Platform", "User"]
     assert DURATION_UNKNOWN == -1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.protocol.frozen import changed, maker_of
+from forewarn.protocol.frozen import changed, frozen_dataclass, maker_of, same_as
 from forewarn.store.kinds import KINDS
 
 
@@ -31,6 +31,21 @@ def test_changed_replaces_only_the_named_fields() -> None:
 def test_changed_copy_is_also_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(changed(FRONT), "name", "back")  # noqa: B010
+
+
+@frozen_dataclass
+class Room:
+    number: str
+
+    key = same_as("number")
+
+
+def test_second_name_of_a_field_is_not_a_field() -> None:
+    room = Room(number="7")
+    assert (room.key, changed(room, number="8").key) == ("7", "8")
+    assert [field.name for field in fields(Room)] == ["number"]
+    with pytest.raises(FrozenInstanceError):
+        setattr(room, "key", "9")  # noqa: B010
 
 
 def test_maker_builds_an_instance_from_values() -> None:

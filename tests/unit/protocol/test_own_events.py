@@ -88,7 +88,7 @@ def test_unknown_values_are_omitted() -> None:
 
 
 def test_each_reason_to_wait_has_a_name_and_a_message() -> None:
-    every = replace(LIVE, waiting=tuple(Waiting(what=each) for each in Wait))
+    every = replace(LIVE, waiting=tuple(Waiting(what=wait) for wait in Wait))
     shown = told(every)["Events"][0]["WaitsFor"]
     assert {each["Reason"] for each in shown} == {
         *(

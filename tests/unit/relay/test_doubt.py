@@ -23,7 +23,7 @@ class Follower:
 
     def __init__(self, *services: Service) -> None:
         self.upstream = Upstream(
-            [parse_url(each.url) for each in services],
+            [parse_url(service.url) for service in services],
             token=lambda: "secret",
             tls=None,
             take=self._take,
@@ -92,8 +92,8 @@ def test_replica_that_does_not_answer_is_left_before_the_next_request(
     async def story() -> None:
         async with Service() as first, Service() as second:
             first.answer = hang
-            async with following(first, second) as it:
-                late, post = it.post(), it.post()
+            async with following(first, second) as follower:
+                late, post = follower.post(), follower.post()
                 other = asyncio.create_task(late.send("/seen", {}))
                 await until(lambda: ("POST", "/seen", {}) in first.asked)
                 monkeypatch.setattr(limits, "POST_SECONDS", 0.02)
@@ -103,14 +103,14 @@ def test_replica_that_does_not_answer_is_left_before_the_next_request(
                 # Nothing else has run yet.
                 assert await post.send("/approve", {"again": True}) == {}
                 assert ("POST", "/approve", {"again": True}) in second.asked
-                await it.follow(second)
+                await follower.follow(second)
                 # An old request to the first one fails: the second one is well.
                 first.drop()
                 with pytest.raises(UnreachableError):
                     await other
-                assert it.upstream.url.base == second.url
+                assert follower.upstream.url.base == second.url
                 second.tell(change(6))
-                await until(lambda: it.number == 8)
+                await until(lambda: follower.number == 8)
                 streams = [each for each in second.asked if each[0] == "GET"]
                 assert len(streams) == 1
 
@@ -123,14 +123,14 @@ def test_request_that_waits_for_its_turn_doubts_no_replica(
     async def story() -> None:
         async with Service() as first, Service() as second:
             first.answer = hang
-            async with following(first, second) as it:
-                post = it.post()
+            async with following(first, second) as follower:
+                post = follower.post()
                 held = asyncio.create_task(post.send("/seen", {}))
                 await until(lambda: ("POST", "/seen", {}) in first.asked)
                 monkeypatch.setattr(limits, "POST_SECONDS", 0.02)
                 with pytest.raises(UnreachableError, match="no answer in time"):
                     await post.send("/enable", {})
-                assert it.upstream.url.base == first.url
+                assert follower.upstream.url.base == first.url
                 held.cancel()
 
     run(story())
@@ -141,22 +141,22 @@ def test_replica_that_refuses_a_request_is_not_left() -> None:
         async with (
             Service() as first,
             Service() as second,
-            following(first, second) as it,
+            following(first, second) as follower,
         ):
             first.status = 503
             with pytest.raises(UnreachableError, match="status 503"):
-                await it.post().send("/approve", {})
-            assert it.upstream.url.base == first.url
+                await follower.post().send("/approve", {})
+            assert follower.upstream.url.base == first.url
 
     run(story())
 
 
 def test_only_service_is_never_left() -> None:
     async def story() -> None:
-        async with Service() as only, following(only) as it:
-            it.upstream.doubt(it.upstream.url)
+        async with Service() as only, following(only) as follower:
+            follower.upstream.doubt(follower.upstream.url)
             only.tell(change(6))
-            await until(lambda: it.number == 8)
+            await until(lambda: follower.number == 8)
 
     run(story())
 
@@ -166,19 +166,19 @@ def test_doubt_while_a_line_is_applied_ends_only_the_stream() -> None:
         async with (
             Service() as first,
             Service() as second,
-            following(first, second) as it,
+            following(first, second) as follower,
         ):
-            it.may_take.clear()
+            follower.may_take.clear()
             first.tell(change(6))
-            await until(lambda: it.is_taking)
-            doubted = it.upstream.url
-            it.upstream.doubt(doubted)
+            await until(lambda: follower.is_taking)
+            doubted = follower.upstream.url
+            follower.upstream.doubt(doubted)
             # A second request to the same replica turns no further.
-            it.upstream.doubt(doubted)
-            assert it.upstream.url.base == second.url
-            it.may_take.set()
-            await until(lambda: it.number == 8)
-            await it.follow(second)
-            assert it.upstream.url.base == second.url
+            follower.upstream.doubt(doubted)
+            assert follower.upstream.url.base == second.url
+            follower.may_take.set()
+            await until(lambda: follower.number == 8)
+            await follower.follow(second)
+            assert follower.upstream.url.base == second.url
 
     run(story())

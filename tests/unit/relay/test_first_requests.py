@@ -81,13 +81,13 @@ def test_service_of_an_earlier_version_enables_one_vm_at_a_time(tmp_path: Path) 
             results = await asyncio.gather(
                 *map(relay.desk.enable, vms), return_exceptions=True
             )
-            assert [bool(each) for each in results] == [False, True, False]
+            assert [bool(result) for result in results] == [False, True, False]
             assert [body.get("vm") for *_, body in service.asked[1:]] == [None, *vms]
             # The service takes none now.
             service.answer, service.status = (lambda _path, _body: {}), 503
             results = await asyncio.gather(
                 *map(relay.desk.enable, vms), return_exceptions=True
             )
-            assert [bool(each) for each in results] == [True, True, True]
+            assert [bool(result) for result in results] == [True, True, True]
 
     run(story())

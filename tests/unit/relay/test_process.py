@@ -325,7 +325,7 @@ def test_a_request_has_no_more_events_than_the_service_takes(
             wanted = [["E1", "E2"], ["E3"], ["E4"], ["E5", "E6", "E7", "E8"], ["E9"]]
             await asyncio.gather(*(relay.desk.approve("web_0", ids) for ids in wanted))
             sent = [
-                [each["event_ids"] for each in body["approvals"]]
+                [approval["event_ids"] for approval in body["approvals"]]
                 for method, _, body in service.asked
                 if method == "POST"
             ]
@@ -341,15 +341,15 @@ def test_an_approval_that_is_not_valid_costs_other_vms_nothing(tmp_path: Path) -
         async with knowing(tmp_path) as (service, relay):
 
             def answer(_path: str, body: Any) -> Any:
-                ids = [each["event_ids"] for each in body["approvals"]]
+                ids = [approval["event_ids"] for approval in body["approvals"]]
                 service.status = 422 if [long] in ids else 200
                 return {"refusals": [None] * len(ids), "position": "3.7.abc"}
 
             service.answer = answer
-            found = await asyncio.gather(
+            results = await asyncio.gather(
                 *(relay.desk.approve("web_0", [each]) for each in ("E1", long, "E2"))
             )
-            assert found == [None, INVALID, None]
+            assert results == [None, INVALID, None]
 
     run(story())
 

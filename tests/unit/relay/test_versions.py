@@ -3,7 +3,8 @@
 An upgrade begins with the service, and relays follow for days. So each later service must
 send everything that the first relay reads, and take everything that it sends; and each
 later relay must read the lines of the service before it. `tests/golden/relay/first.json`
-has what the first version sent; it never changes.
+has what the first version sent, and `second.json` what came with digests, confirmations and
+first requests together; they never change.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from forewarn.admin import relay_bodies
-from forewarn.admin.relay_host import Host
+from forewarn.admin.relay_host import Host, alive, same
 from forewarn.fleet import instance_json
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host as FleetHost
@@ -27,11 +28,15 @@ from forewarn.protocol.events import (
 )
 from forewarn.protocol.published import Guest, ViewSnapshot
 from forewarn.relay import knowledge, messages
-from forewarn.relay.knowledge import Knowledge, Known
+from forewarn.relay.knowledge import Knowledge, Known, position_of
+from tests.unit.admin.relays import Api
 
-FIRST: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "golden" / "relay" / "first.json").read_text("utf-8")
-)
+GOLDEN = Path(__file__).parents[2] / "golden" / "relay"
+
+FIRST: dict[str, Any] = json.loads((GOLDEN / "first.json").read_text("utf-8"))
+
+SECOND: dict[str, Any] = json.loads((GOLDEN / "second.json").read_text("utf-8"))
+"""Its digests are what the service of that time computed: a relay only repeats them."""
 
 EVENT = Event(
     event_id="602D9444-D2CD-49C7-8624-8643E7171297",
@@ -104,6 +109,12 @@ def lines() -> tuple[Any, Any]:
     return json.loads(whole), json.loads(host.message(1, "3.2.abc"))
 
 
+def without_digest(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line without its digest, which depends on what the service sends."""
+    assert len(line["digest"]) == len(SECOND["whole"]["digest"])
+    return {name: value for name, value in line.items() if name != "digest"}
+
+
 def taken(*given: Any) -> Knowledge:
     """Return what a relay knows after these lines."""
     found = Knowledge()
@@ -167,3 +178,60 @@ def test_service_takes_the_bodies_of_the_first_relay() -> None:
         "seen": relay_bodies.RelaySeen,
     }.items():
         assert kind.model_validate(FIRST["bodies"][name])
+
+
+# The second exchange: digests, confirmations, and first requests together
+
+
+def test_service_sends_what_the_second_relay_reads() -> None:
+    whole, change = lines()
+    assert within(without_digest(SECOND["whole"]), without_digest(whole))
+    assert within(without_digest(SECOND["change"]), without_digest(change))
+    assert within(SECOND["same"], json.loads(same("4.0.def")))
+    assert within(SECOND["alive"], json.loads(alive(2, "3.5.abc")))
+
+
+def test_relay_reads_the_lines_of_the_second_service() -> None:
+    relay = taken(SECOND["whole"])
+    assert (dict(relay.views), dict(relay.guests)) == (
+        {"s:web": VIEW},
+        {"web_0": GUEST},
+    )
+    assert relay.digest == SECOND["whole"]["digest"]
+    after = taken(SECOND["whole"], SECOND["change"], SECOND["alive"])
+    assert after.digest == SECOND["change"]["digest"]
+    # After a restart of the service, it says that nothing has changed.
+    again = taken(SECOND["whole"], SECOND["change"], SECOND["same"])
+    assert (again.views, again.digest) == (after.views, after.digest)
+    assert again.position == position_of(SECOND["same"]["position"])
+
+
+def test_relay_ignores_what_a_service_after_the_second_adds() -> None:
+    names = ("whole", "change", "alive", "same")
+    assert taken(*(with_more(SECOND[name]) for name in names)) == taken(
+        *(SECOND[name] for name in names)
+    )
+
+
+def test_relay_reads_the_file_of_the_second_relay() -> None:
+    relay = taken(SECOND["file"])
+    assert relay == taken(SECOND["whole"])
+    assert within(SECOND["file"], json.loads(messages.text_of(relay)))
+
+
+def test_service_takes_the_bodies_of_the_second_relay() -> None:
+    bodies = SECOND["bodies"]
+    enable = relay_bodies.RelayEnable.model_validate(bodies["enable"])
+    assert enable.names == ("web_0", "db_0")
+    served = relay_bodies.RelayServed.model_validate(bodies["served"])
+    assert served.position == "3.2.abc"
+
+
+def test_service_takes_the_questions_of_the_second_relay() -> None:
+    """A relay names what it holds, and says that it confirms, in the query."""
+    schema = Api().client.get("/openapi.json").json()
+    names = {
+        parameter["name"]
+        for parameter in schema["paths"]["/v1/relay/stream"]["get"]["parameters"]
+    }
+    assert set(SECOND["query"]) <= names

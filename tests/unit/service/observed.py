@@ -7,7 +7,7 @@ from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.service.audit_log import AuditLog
-from forewarn.service.metrics import Held, look
+from forewarn.service.metrics import Held, read_held
 from forewarn.service.observed import ObservedStore
 from forewarn.service.tally import Tally
 from forewarn.store import kinds
@@ -68,5 +68,5 @@ class Observed:
         """Return the reasons of waiting operations, as a scrape reads them."""
         open_operations = self.tally.open()
         return self.gateway.store.read(
-            lambda reader: look(reader, open_operations, now=self.gateway.now())
+            lambda reader: read_held(reader, open_operations, now=self.gateway.now())
         )

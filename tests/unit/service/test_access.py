@@ -79,7 +79,7 @@ async def test_unauthenticated_token_ends_when_a_token_file_appears(
             _, listed = await ask(address, "GET", "/v1/tokens", token=ALICE)
             _, history = await ask(address, "GET", "/v1/history", token=ALICE)
     assert listed["tokens"] == []
-    assert [each["what"] for each in history["entries"]][-1] == "token revoked"
+    assert [entry["what"] for entry in history["entries"]][-1] == "token revoked"
     assert "revoked 1 tokens whose creators were not authenticated" in caplog.text
 
 
@@ -191,11 +191,11 @@ async def test_tls_certificate_is_renewed_without_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
-    for each in (old, new):
-        each.mkdir()
+    for path in (old, new):
+        path.mkdir()
     first, second = certificate_in(old), certificate_in(new)
     trusts_first, trusts_second = (
-        trusting(each.certificate) for each in (first, second)
+        trusting(certificate.certificate) for certificate in (first, second)
     )
     service = service_of(
         admin__tls_certificate=str(first.certificate), admin__tls_key=str(first.key)

@@ -36,9 +36,9 @@ RESET = struct.pack("ii", 1, 0)
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("certificate")
-    certificate_in(found)
-    return found
+    path = tmp_path_factory.mktemp("certificate")
+    certificate_in(path)
+    return path
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_disconnect_during_handshake_leaves_no_connection(
             assert (await answered(server, trusting)).endswith(b"read")
 
     run(story())
-    assert [each for each in caplog.records if each.levelno >= logging.INFO] == []
+    assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
 
 
 def test_pending_handshakes_are_bounded_and_others_are_served(
@@ -209,7 +209,7 @@ def test_memory_error_in_a_handshake_closes_only_its_connection(
 
 
 def test_tls_connections_fit_the_memory_of_the_process() -> None:
-    each = 320 << 10
-    assert limits.ADMIN_TLS_CONNECTIONS_MAX * each < limits.API_MEMORY_BYTES_MAX / 2
+    all_together = limits.ADMIN_TLS_CONNECTIONS_MAX * limits.ADMIN_TLS_BYTES
+    assert all_together < limits.API_MEMORY_BYTES_MAX / 2
     assert door_limits(is_tls=True).connections <= limits.ADMIN_TLS_CONNECTIONS_MAX
     assert limits.ADMIN_HANDSHAKES_MAX < limits.ADMIN_TLS_CONNECTIONS_MAX

@@ -1,6 +1,5 @@
 """The metrics of campaigns follow their records, and are zero without campaigns."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from forewarn.admin.meters import Reading
@@ -10,21 +9,24 @@ from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR, SECOND
 from forewarn.protocol.operations import Action, RequestState
 from forewarn.service.campaign_metrics import OpenCampaigns
-from forewarn.service.observed import Change, Listener, ObservedStore
+from forewarn.service.observed import Changes, Listener, ObservedStore
 from tests.support.campaigns import campaign, start, steer
 from tests.support.rollouts import request, roll_out, world_of
 from tests.support.worlds import World
 
 
 def values(readings: list[Reading]) -> dict[str, Any]:
-    return {each.meter.name.removeprefix("forewarn_"): each.values for each in readings}
+    return {
+        reading.meter.name.removeprefix("forewarn_"): reading.values
+        for reading in readings
+    }
 
 
 def read(world: World) -> OpenCampaigns:
     """Return the campaigns as the service reads them at its start."""
-    found = OpenCampaigns(world.clock)
-    world.read(found.load)
-    return found
+    open_campaigns = OpenCampaigns(world.clock)
+    world.read(open_campaigns.load)
+    return open_campaigns
 
 
 def test_metrics_of_a_campaign_from_its_start_to_its_end() -> None:
@@ -33,25 +35,25 @@ def test_metrics_of_a_campaign_from_its_start_to_its_end() -> None:
     assert none["campaigns"] == {"Running": 0, "Paused": 0, "Halted": 0}
     start(world)
     world.advance("30m")
-    told = read(world)
-    first = values(told.readings())
+    open_campaigns = read(world)
+    first = values(open_campaigns.readings())
     assert first["campaigns"] == {"Running": 1, "Paused": 0, "Halted": 0}
     assert first["campaign_hosts"] == {"done": 1, "skipped": 0, "failed": 0, "left": 2}
     steer(world, lambda work: campaigns.halt(work, "bios"))
     halted = campaign(world)
-    told.changed(halted.campaign_id, halted)
-    assert values(told.readings()) == values(read(world).readings())
-    causes = values(told.readings())["campaigns_halted"]
+    open_campaigns.changed(halted, halted)
+    assert values(open_campaigns.readings()) == values(read(world).readings())
+    causes = values(open_campaigns.readings())["campaigns_halted"]
     assert isinstance(causes, dict)
     assert {cause for cause, number in causes.items() if number} == {"operator"}
     world.advance("2h")
-    age = values(told.readings())["campaign_progress_age_seconds"]
+    age = values(open_campaigns.readings())["campaign_progress_age_seconds"]
     assert isinstance(age, float)
     assert age >= 2 * HOUR / SECOND
     steer(world, lambda work: campaigns.abort(work, "bios"))
     aborted = campaign(world)
-    told.changed(aborted.campaign_id, aborted)
-    assert values(told.readings()) == none
+    open_campaigns.changed(aborted, aborted)
+    assert values(open_campaigns.readings()) == none
 
 
 class Taken(Listener):
@@ -60,9 +62,8 @@ class Taken(Listener):
     def __init__(self, found: OpenCampaigns) -> None:
         self.found = found
 
-    def committed(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            self.found.take(change.before, change.after)
+    def committed(self, changes: Changes) -> None:
+        self.found.take(changes)
 
 
 def test_metrics_follow_a_rollout_that_no_verb_has_steered() -> None:
@@ -93,12 +94,12 @@ def test_metrics_follow_a_rollout_that_no_verb_has_steered() -> None:
 
 def test_metrics_change_from_the_implied_to_the_stored_campaign() -> None:
     world = world_of([{f"s{number}": 0} for number in range(3)])
-    told = OpenCampaigns(world.clock)
+    open_campaigns = OpenCampaigns(world.clock)
     world.plane.store = ObservedStore(
-        world.store, clock=world.clock, listeners=[Taken(told)]
+        world.store, clock=world.clock, listeners=[Taken(open_campaigns)]
     )
     name = roll_out(world, 3).request_id
-    assert values(told.readings())["campaigns"]["Running"] == 1
+    assert values(open_campaigns.readings())["campaigns"]["Running"] == 1
     steer(world, lambda work: campaigns.pause(work, name))
-    states = values(told.readings())["campaigns"]
+    states = values(open_campaigns.readings())["campaigns"]
     assert states == {"Running": 0, "Paused": 1, "Halted": 0}

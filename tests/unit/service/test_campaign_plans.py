@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from forewarn.campaigns.model import Impact
+from forewarn.campaigns.plan_drift import DriftedError
 from forewarn.campaigns.plan_progress import Part, Progress, ReportProgress
 from forewarn.campaigns.planner import Terms
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignFileError, CampaignText
 from forewarn.control.gateway import BusyError
+from forewarn.control.transactions.work import Who
 from forewarn.instants import MINUTE
+from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import RefusedError
 from forewarn.reporting.campaign_plans import PlanRequest
 from forewarn.service import limits, planning_process
@@ -39,6 +42,8 @@ impact = "reboot"
 select = { all = true }
 """
 
+ALICE = Who(actor=operator("alice"))
+
 MORE = FLEET + '[[host]]\nname = "h3"\ncapacity = 4\nlabels = { model = "r7525" }\n'
 
 
@@ -50,7 +55,7 @@ def of(text: str) -> CampaignText:
 async def test_plan_is_made_by_a_process_and_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, MORE) as service:
         before = await service.gateway.read(
-            lambda reader: [each.key for each in every(reader, kinds.ALL_AUDIT)]
+            lambda reader: [entry.key for entry in every(reader, kinds.ALL_AUDIT)]
         )
         plan = json.loads(await service.gateway.plan_campaign(of(TEXT), hosts_max=2))
         after: list[AuditEntry] = await service.gateway.read(
@@ -63,8 +68,8 @@ async def test_plan_is_made_by_a_process_and_changes_nothing(tmp_path: Path) -> 
         "model": [{"value": "", "hosts": 2}, {"value": "r7525", "hosts": 1}]
     }
     # The emptiest host comes first.
-    assert [each["host"] for each in plan["hosts"]] == ["h2", "h1"]
-    assert [each.key for each in after] == before
+    assert [host["host"] for host in plan["hosts"]] == ["h2", "h1"]
+    assert [entry.key for entry in after] == before
 
 
 @in_loop
@@ -73,7 +78,7 @@ async def test_simulation_is_made_by_a_process_and_changes_nothing(
 ) -> None:
     async with running(tmp_path, MORE) as service:
         before = await service.gateway.read(
-            lambda reader: [each.key for each in every(reader, kinds.ALL_AUDIT)]
+            lambda reader: [entry.key for entry in every(reader, kinds.ALL_AUDIT)]
         )
         document = json.loads(
             await service.gateway.simulate_campaign(
@@ -85,7 +90,7 @@ async def test_simulation_is_made_by_a_process_and_changes_nothing(
         )
     assert [document["state"], document["done"], document["seed"]] == ["Done", 3, 3]
     assert [len(document["hosts"]), document["hosts_left_out"]] == [2, 1]
-    assert [each.key for each in after] == before
+    assert [entry.key for entry in after] == before
 
 
 LIMITED = """\
@@ -110,10 +115,10 @@ async def test_reboot_of_hosts_leaves_out_vms_that_cannot_be_stopped(
         )
     (refused,) = plan["refused"]
     assert refused["reason"] == "unable"
-    hosts = {each["host"] for each in plan["hosts"]}
+    hosts = {host["host"] for host in plan["hosts"]}
     assert len(hosts) == 2
     assert refused["host"] not in hosts
-    assert {each["host"] for each in played["hosts"]} == hosts
+    assert {host["host"] for host in played["hosts"]} == hosts
     assert (played["state"], played["done"]) == ("Done", 2)
 
 
@@ -181,7 +186,7 @@ async def test_labels_of_hosts_are_read(tmp_path: Path) -> None:
             await service.gateway.plan_campaign(
                 of(text.replace("r7525", "r99")), hosts_max=9
             )
-    assert [each["host"] for each in plan["hosts"]] == ["h3"]
+    assert [host["host"] for host in plan["hosts"]] == ["h3"]
     assert plan["counts"] == {"model": [{"value": "r7525", "hosts": 1}]}
 
 
@@ -242,7 +247,9 @@ async def test_plan_that_takes_too_long_is_ended(
     monkeypatch.setattr(limits, "PLANNING_SECONDS_MAX", 0.1)
     async with running(tmp_path) as service:
         monkeypatch.setattr(sys, "executable", str(sleeper))
-        with pytest.raises(CampaignPlanningError, match="status -9"):
+        with pytest.raises(
+            CampaignPlanningError, match=r"within 0\.1 s and was killed"
+        ):
             await service.gateway.plan_campaign(of(TEXT), hosts_max=9)
 
 
@@ -293,8 +300,8 @@ def test_process_says_how_far_it_has_come_before_its_answer(
     ]
 
     def make(_store: Source, request: str, report: ReportProgress) -> str:
-        for each in said:
-            report(each)
+        for progress in said:
+            report(progress)
         return request
 
     def told() -> list[Any]:
@@ -327,8 +334,12 @@ def test_progress_of_a_process_is_passed_on_and_its_answer_returned(
         planning_process, "command", lambda *_: [sys.executable, "-c", code]
     )
     progresses: list[Progress] = []
-    asked = planning_process.RequestProcess("a.module", tmp_path, seconds_max=60)
-    assert asked.answer(b"a request", report=progresses.append) == "the answer"
+    request_process = planning_process.RequestProcess(
+        "a.module", tmp_path, seconds_max=60
+    )
+    assert (
+        request_process.answer(b"a request", report=progresses.append) == "the answer"
+    )
     assert progresses == [progress]
 
 
@@ -348,6 +359,21 @@ async def test_progress_can_be_asked_while_a_campaign_is_simulated(
             assert await gateway.campaign_progress("two") is None
             await asyncio.wait({work}, timeout=0.01)
         await work
-        assert {each.part for each in seen if each} <= set(Part)
+        assert {progress.part for progress in seen if progress} <= set(Part)
         assert any(seen)
         assert await gateway.campaign_progress("one") is None
+
+
+@in_loop
+async def test_start_of_an_outdated_plan_has_the_difference(tmp_path: Path) -> None:
+    async with running(tmp_path, MORE) as service:
+        plan = json.loads(await service.gateway.plan_campaign(of(TEXT), hosts_max=9))
+        smaller = TEXT.replace("all = true", 'all = true, except = ["h2"]')
+        start = service.gateway.start_campaign
+        with pytest.raises(DriftedError) as outdated:
+            await start(of(smaller), digest=plan["digest"], who=ALICE)
+        with pytest.raises(RefusedError, match="the digest is mistyped") as unknown:
+            await start(of(smaller), digest="1c36", who=ALICE)
+    assert outdated.value.drift.gone == ("h2",)
+    assert outdated.value.drift.has_other_file
+    assert not isinstance(unknown.value, DriftedError)

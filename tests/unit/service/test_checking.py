@@ -52,8 +52,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         Path(name).write_text(text)
         Path(name).chmod(0o640)
-    found = Path(__file__).with_name("authority.pem")
-    shutil.copyfile(found, "authorities.pem")
+    path = Path(__file__).with_name("authority.pem")
+    shutil.copyfile(path, "authorities.pem")
     return tmp_path
 
 
@@ -64,7 +64,7 @@ def settings() -> Settings:
 def faults() -> list[str]:
     with pytest.raises(SettingsError) as caught:
         checking.check(settings())
-    return [str(each) for each in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def test_check_of_complete_files_passes_and_creates_nothing(directory: Path) -> None:
@@ -206,7 +206,7 @@ def test_world_readable_secrets_cause_warnings(
 ) -> None:
     for name in ("proxy", "tokens", "b.key"):
         Path(name).chmod(0o644)
-    assert [each.partition(" can be read")[0] for each in _warnings()] == [
+    assert [warning.partition(" can be read")[0] for warning in _warnings()] == [
         "tokens (admin.token_file)",
         "proxy (metadata.signed_secret_file)",
         "b.key (secret_file of webhook b)",

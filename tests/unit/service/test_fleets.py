@@ -161,11 +161,11 @@ def write_after_the_first_plan(
 
     def plan(self: Planning) -> MergePlan:
         threads.append(threading.current_thread().name)
-        found = look(self)
+        merge_plan = look(self)
         if len(threads) == 1:
             order = service.gateway.order(OPERATOR, decide)
             asyncio.run_coroutine_threadsafe(order, loop).result()
-        return found
+        return merge_plan
 
     monkeypatch.setattr(Planning, "plan", plan)
     return threads
@@ -267,13 +267,25 @@ def test_process_that_cannot_start_or_ends_early_is_reported(
     planned.end()
     with pytest.raises(PlanningError, match="is stopping"):
         planned.begin()
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeper.chmod(0o755)
     with monkeypatch.context() as there:
-        there.setattr(limits, "PLANNING_SECONDS_MAX", 0.0)
+        there.setattr(limits, "PLANNING_SECONDS_MAX", 0.1)
+        there.setattr(sys, "executable", str(sleeper))
         slow = Planning(tmp_path / "f.db", of(FLEET))
-        with pytest.raises(PlanningError, match=r"has ended \(status -9\)") as error:
+        with pytest.raises(
+            PlanningError, match=r"within 0\.1 s and was killed"
+        ) as late:
             begin_and_count(slow)
-        assert "memory" in error.value.hint
+        assert "load of the machine" in late.value.hint
         slow.end()
+    with monkeypatch.context() as there:
+        there.setattr(sys, "executable", "false")
+        gone = Planning(tmp_path / "f.db", of(FLEET))
+        with pytest.raises(PlanningError, match=r"has ended \(status 1\)"):
+            begin_and_count(gone)
+        gone.end()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     none = Planning(tmp_path / "f.db", of(FLEET))
     with pytest.raises(PlanningError, match="No such file or directory"):

@@ -1,7 +1,7 @@
 """Queries to a hanging driver: in parallel, limited, and with a deadline."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,7 +15,17 @@ from forewarn.control.transactions.inquiries import (
     StopAnswer,
     StopQuestion,
 )
-from forewarn.drivers.port import Call, Observation, Probe, ProbeState, Report, Verdict
+from forewarn.drivers.port import (
+    NOWHERE,
+    Call,
+    Expected,
+    Observation,
+    Observations,
+    Probe,
+    ProbeState,
+    Report,
+    Verdict,
+)
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action
 from forewarn.service import limits
@@ -43,7 +53,7 @@ class HangingDriver(ObedientDriver):
         self._hang(operation_id)
         return True
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
         self._hang(vms[0])
         return {vm: Observation(running=True) for vm in vms}
 
@@ -68,7 +78,9 @@ class Bench:
 
     def look(self, name: str) -> None:
         report = Report(operation_id=name, generation=1, verdict=Verdict.DONE)
-        self.inquirer.ask(LookQuestion(report=report, vms=(name,)), now=NOW)
+        self.inquirer.ask(
+            LookQuestion(report=report, vms=(name,), expected={}), now=NOW
+        )
 
     def answers(self, count: int) -> list[Answer]:
         """Wait for a number of answers and return them."""
@@ -162,9 +174,9 @@ def test_hung_stops_do_not_delay_probes_or_observations(bench: Bench) -> None:
     bench.look("web_0")
     assert len(bench.answers(2)) == 2
     bench.clock.advance_to(NOW + round((limits.INQUIRY_SECONDS + 1) * SECOND))
-    stops = [each for each in bench.answers(18) if isinstance(each, StopAnswer)]
-    assert {each.question.operation_id for each in stops} == set(names)
-    assert {(each.is_stopped, each.reason) for each in stops} == {
+    stops = [answer for answer in bench.answers(18) if isinstance(answer, StopAnswer)]
+    assert {stop_answer.question.operation_id for stop_answer in stops} == set(names)
+    assert {(stop_answer.is_stopped, stop_answer.reason) for stop_answer in stops} == {
         (False, "the driver did not answer within 20 s")
     }
     bench.driver.go.set()

@@ -12,7 +12,7 @@ from forewarn.fleet.sources import removals_of
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.assembly import Service
 from forewarn.service.fleets import FleetWrites
-from forewarn.service.observed import Change
+from forewarn.service.observed import Changes
 from tests.support.loops import in_loop
 from tests.unit.service.test_fleets import OPERATOR, running, vms_of
 
@@ -41,7 +41,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Counter[str]]:
     rows: set[tuple[str, str]] = set()
     committed = FleetWrites.committed
 
-    def count(self: FleetWrites, changes: Sequence[Change]) -> None:
+    def count(self: FleetWrites, changes: Changes) -> None:
         for change in changes:
             record = change.before or change.after
             assert record is not None

@@ -115,10 +115,10 @@ def test_libvirts_are_asked_by_the_python_of_the_driver() -> None:
         ),
         libvirt=LibvirtSettings(python="/usr/bin/python3"),
     )
-    words = words_of(settings)
-    assert words[0] == "/usr/bin/python3"
+    arguments = words_of(settings)
+    assert arguments[0] == "/usr/bin/python3"
     # A host that hangs is named before the whole run is too late.
-    assert words[-3:] == ("discover", "80", "qemu+ssh://root@h1/system")
+    assert arguments[-3:] == ("discover", "80", "qemu+ssh://root@h1/system")
 
 
 @in_loop

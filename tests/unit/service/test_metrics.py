@@ -2,9 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -14,14 +14,14 @@ from forewarn.clock import VirtualClock
 from forewarn.control.requests import cordons, failures
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.file import FleetText
-from forewarn.fleet.model import Tenant
+from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant
 from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.operations import OperationState
 from forewarn.service import limits, metric_definitions
 from forewarn.service.assembly import Service
 from forewarn.service.metrics import Held, Metrics
-from forewarn.service.observed import Change, Listener, ObservedStore
+from forewarn.service.observed import Change, Changes, Listener, ObservedStore
 from forewarn.service.readings import Readings
 from forewarn.service.tally import Tally
 from forewarn.store.memory import MemoryStore
@@ -211,7 +211,7 @@ def test_scrape_examines_a_limited_number_of_operations(
 class _Deaf(Listener):
     """A listener that cannot count."""
 
-    def committed(self, changes: Sequence[Change]) -> None:
+    def committed(self, changes: Changes) -> None:
         raise ValueError("I cannot count")
 
     def store_failed(self) -> None:
@@ -230,10 +230,10 @@ class _Failing(MemoryStore):
 
 
 def test_writes_of_a_conflicting_attempt_are_not_counted() -> None:
-    heard: list[list[Change]] = []
+    heard: list[list[Change[Any]]] = []
 
     class Heard(_Deaf):
-        def committed(self, changes: Sequence[Change]) -> None:
+        def committed(self, changes: Changes) -> None:
             heard.append(list(changes))
 
     store = ObservedStore(
@@ -251,6 +251,17 @@ def test_writes_of_a_conflicting_attempt_are_not_counted() -> None:
     store.transact(work)
     [[change]] = heard
     assert change == Change(None, Tenant(name="t2"))
+
+
+def test_listener_gets_the_writes_of_each_kind_and_all_in_their_order() -> None:
+    first, second = Tenant(name="t1"), Tenant(name="t2")
+    scope = Scope(name="s1", tenant="t1", kind=ScopeKind.SCALE_SET)
+    writes = Change(None, first), Change(scope, None), Change(first, second)
+    changes = Changes(*writes)
+    assert tuple(changes) == writes
+    assert changes.of(Tenant) == [writes[0], writes[2]]
+    assert changes.of(Scope) == [writes[1]]
+    assert not changes.of(Host)
 
 
 def test_failing_listener_does_not_affect_the_store(
@@ -424,10 +435,10 @@ async def test_each_metric_has_a_value() -> None:
         readings = await service.metrics.collect(service._parts())
     # Only replicas have those of the cluster, and the operator API reads the problems.
     alone = [
-        each
-        for each in metric_definitions.METERS
-        if not each.name.startswith("forewarn_cluster_")
-        and each is not metric_definitions.PROBLEMS
+        meter
+        for meter in metric_definitions.METERS
+        if not meter.name.startswith("forewarn_cluster_")
+        and meter is not metric_definitions.PROBLEMS
     ]
     assert [reading.meter for reading in readings] == alone
     for reading in readings:

@@ -45,10 +45,10 @@ async def test_served_listener_accepts_connections(place: str, tmp_path: Path) -
         own = OwnListener(listener, door)
         loop = asyncio.get_running_loop()
         if place == "unix":
-            made = await loop.create_unix_server(lambda: _Taking(door), sock=listener)
+            server = await loop.create_unix_server(lambda: _Taking(door), sock=listener)
         else:
-            made = await loop.create_server(lambda: _Taking(door), sock=listener)
-        async with made:
+            server = await loop.create_server(lambda: _Taking(door), sock=listener)
+        async with server:
             assert await own.takes_connections()
             assert await own.takes_connections(), "also the second time"
 

@@ -60,8 +60,8 @@ async def test_operators_do_not_wait_for_tenants() -> None:
         for _ in range(10):
             assert await readings.read(lambda _reader: "operator") == "operator"
         store.gate.set()
-        told = await asyncio.gather(*asking)
-    assert Counter(told) == {"shop": 3, "office": 2, "bank": 1}
+        results = await asyncio.gather(*asking)
+    assert Counter(results) == {"shop": 3, "office": 2, "bank": 1}
     assert set(store.most.values()) == {1}, "one question of each at a time"
     assert store.most_of_all == limits.TENANT_READERS
     assert not readings._turns, "idle tenants are forgotten"

@@ -7,7 +7,7 @@ from typing import Any
 from forewarn.instants import SECOND
 from forewarn.service import metric_definitions
 from forewarn.service.admin import readings_of
-from forewarn.service.metrics import look
+from forewarn.service.metrics import read_held
 from tests.unit.admin.relays import Api, Stream
 
 METERS = {
@@ -19,10 +19,11 @@ METERS = {
 
 
 def readings(api: Api) -> dict[str, Any]:
-    door: Any = SimpleNamespace(open=0, refused={})
+    door: Any = SimpleNamespace(open=0, relays=0, refused={})
     streams: Any = SimpleNamespace(count=0)
     found = {
-        each.meter.name: each.values for each in readings_of(door, {}, streams, api.hub)
+        reading.meter.name: reading.values
+        for reading in readings_of(door, {}, streams, api.hub)
     }
     return {short: found[name] for name, short in METERS.items()}
 
@@ -61,16 +62,16 @@ def test_requests_of_relays_without_a_valid_token_are_counted() -> None:
     async def refused() -> Any:
         return readings(api)["refused"]
 
-    made = api.create("h1")
+    created = api.create("h1")
     assert api.ask(
-        made["token"], "POST", "/v1/relay/seen", {"seconds_ago": {}}
+        created["token"], "POST", "/v1/relay/seen", {"seconds_ago": {}}
     ).is_success
     assert asyncio.run(refused()) == 0
-    api.client.post("/v1/tokens/revoke", json={"id": made["id"]})
+    api.client.post("/v1/tokens/revoke", json={"id": created["id"]})
     for method, path in (("GET", "/v1/relay/stream"), ("POST", "/v1/relay/seen")):
-        assert api.ask(made["token"], method, path).status_code == 401
+        assert api.ask(created["token"], method, path).status_code == 401
     # Requests of others are not those of relays.
-    assert api.ask(made["token"], "GET", "/v1/operations").status_code == 401
+    assert api.ask(created["token"], "GET", "/v1/operations").status_code == 401
     assert asyncio.run(refused()) == 2
 
 
@@ -82,7 +83,7 @@ def test_relays_that_routine_work_waits_for_are_counted() -> None:
     def silent() -> int:
         now = api.gateway.now()
         return api.gateway.store.read(
-            lambda reader: look(reader, (), now=now).silent_relays
+            lambda reader: read_held(reader, (), now=now).silent_relays
         )
 
     assert silent() == 0

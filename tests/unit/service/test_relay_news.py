@@ -9,7 +9,7 @@ import pytest
 from forewarn.admin.relay_hub import News
 from forewarn.fleet.model import Vm
 from forewarn.service import limits
-from forewarn.service.observed import Change
+from forewarn.service.observed import Change, Changes
 from forewarn.service.relay_news import RelayNews
 from forewarn.store import kinds
 from forewarn.store.records import Token
@@ -30,18 +30,18 @@ def vm_of(name: str) -> Vm:
 
 def test_a_vm_that_moves_concerns_both_hosts() -> None:
     vm, news = vm_of("web_0"), RelayNews()
-    news.committed([Change(vm, replace(vm, moving_to="h2"))])
-    news.committed([Change(replace(vm, moving_to="h2"), replace(vm, host="h2"))])
+    news.committed(Changes(Change(vm, replace(vm, moving_to="h2"))))
+    news.committed(Changes(Change(replace(vm, moving_to="h2"), replace(vm, host="h2"))))
     assert asyncio.run(first(news)) == News(hosts=frozenset({"h1", "h2"}))
 
 
 def test_a_change_that_no_relay_sees_is_no_news() -> None:
     vm, news = vm_of("web_0"), RelayNews()
-    news.committed([Change(vm, replace(vm, started=("op-1",)))])
-    news.committed([Change(vm, replace(vm, addresses=("192.0.2.9",)))])
+    news.committed(Changes(Change(vm, replace(vm, started=("op-1",)))))
+    news.committed(Changes(Change(vm, replace(vm, addresses=("192.0.2.9",)))))
     assert asyncio.run(first(news)) == News(hosts=frozenset({"h1"}))
-    news.committed([Change(vm, replace(vm, down_for="flash", revision=9))])
-    news.committed([])
+    news.committed(Changes(Change(vm, replace(vm, down_for="flash", revision=9))))
+    news.committed(Changes())
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(first(news), 0.01))
 
@@ -64,11 +64,13 @@ def test_a_revoked_token_and_an_enabled_view_are_news() -> None:
         host="h2",
     )
     news = RelayNews()
-    news.committed([Change(token, None), Change(view, view)])
+    news.committed(Changes(Change(token, None), Change(view, view)))
     expected = News(hosts=frozenset({"h2"}), views=frozenset({view.view_id}))
     assert asyncio.run(first(news)) == expected
     # Its last use, which is stored hourly, is not reported.
-    news.committed([Change(token, replace(token, last_used_at=1)), Change(view, view)])
+    news.committed(
+        Changes(Change(token, replace(token, last_used_at=1)), Change(view, view))
+    )
     assert asyncio.run(first(news)).hosts == frozenset()
 
 
@@ -77,10 +79,10 @@ def test_too_many_names_become_everything(monkeypatch: pytest.MonkeyPatch) -> No
     vm, news = vm_of("web_0"), RelayNews()
     for number in range(5):
         moved = replace(vm, moving_to=f"h{number + 10}")
-        news.committed([Change(vm, moved)])
-    found = asyncio.run(first(news))
-    assert found.is_everything
-    assert len(found.hosts) <= 3
+        news.committed(Changes(Change(vm, moved)))
+    result = asyncio.run(first(news))
+    assert result.is_everything
+    assert len(result.hosts) <= 3
 
 
 def test_a_closed_feed_ends_its_reader() -> None:

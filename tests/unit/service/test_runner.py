@@ -212,14 +212,14 @@ async def test_waiting_posts_share_one_transaction() -> None:
 async def test_waiting_first_requests_are_enabled_together() -> None:
     async with bed() as made:
         async with held_up(made):
-            asked = asyncio.gather(
+            results = asyncio.gather(
                 made.runner.enable("web_0"),
                 made.runner.enable("web_0"),
                 made.runner.enable("gone"),
             )
             await asyncio.sleep(0)
             made.said.clear()
-        await asked
+        await results
         assert made.said.count("published") == 1
         entries = made.store.read(
             lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import socket
 import threading
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from forewarn.admin.limits import FLEET_BYTES_MAX
 from forewarn.admin.tokens import TokenFileError
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.requests import outcome, verbs
@@ -24,7 +26,7 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import assembly, limits
 from forewarn.service.assembly import Service, StartError, read_fleet_text
-from forewarn.service.listening import refused
+from forewarn.service.listening import open_at, refused
 from forewarn.service.settings import SettingsError, load_settings
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -410,6 +412,25 @@ async def test_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
         assert service.health().ready
 
 
+@pytest.mark.parametrize("is_path", [False, True])
+@in_loop
+async def test_start_waits_for_the_address_of_a_killed_service(
+    tmp_path: Path, *, is_path: bool
+) -> None:
+    """The process of its operator API ends some milliseconds after it."""
+    listen = f"unix:{tmp_path / 'api'}" if is_path else "127.0.0.1:0"
+    first = await open_at(listen)
+    if not is_path:
+        listen = "{}:{}".format(*first.getsockname())
+    with pytest.raises(OSError, match=r"in use|listens") as raised:
+        await open_at(listen, seconds=0.0)
+    assert raised.value.errno == errno.EADDRINUSE
+    waiting = asyncio.create_task(open_at(listen))
+    await asyncio.sleep(0)
+    first.close()
+    (await waiting).close()
+
+
 def test_start_without_free_file_descriptors_has_a_hint() -> None:
     with (
         no_more_files(),
@@ -429,6 +450,17 @@ async def test_invalid_fleet_file_prevents_the_first_start(tmp_path: Path) -> No
         await service.start(fleet=FleetText(name="fleet.toml", text=full))
     with pytest.raises(FleetFileError, match="cannot be read"):
         read_fleet_text(tmp_path / "missing")
+
+
+def test_fleet_file_for_the_start_may_be_larger_than_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text("#" * (FLEET_BYTES_MAX + 1))
+    assert len(read_fleet_text(file).text) == FLEET_BYTES_MAX + 1
+    monkeypatch.setattr(limits, "FLEET_FILE_BYTES_MAX", 1 << 20)
+    with pytest.raises(FleetFileError, match="more than 1 MiB"):
+        read_fleet_text(file)
 
 
 @in_loop

@@ -43,7 +43,7 @@ def problems(file: Path, text: str) -> list[str]:
     file.write_text(text)
     with pytest.raises(SettingsError) as caught:
         load_settings(file=file, environ={}, flags={})
-    return [str(each).removeprefix(str(file)) for each in caught.value.problems]
+    return [str(problem).removeprefix(str(file)) for problem in caught.value.problems]
 
 
 def test_defaults_apply_without_sources() -> None:

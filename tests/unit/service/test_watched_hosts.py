@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Host
-from forewarn.service.observed import Change
+from forewarn.service.observed import Change, Changes
 from forewarn.service.watched_hosts import WatchedHosts
 from forewarn.store.memory import MemoryStore
 
@@ -30,9 +30,9 @@ def test_driver_is_told_the_hosts_and_their_changes() -> None:
     store, driver, watched = MemoryStore(), Watching(), WatchedHosts()
     store.transact(lambda tx: tx.add(H1))
     watched.attach(driver, store)
-    watched.committed([Change(None, H2)])
-    watched.committed([Change(H2, H2)])
-    watched.committed([Change(H1, None)])
+    watched.committed(Changes(Change(None, H2)))
+    watched.committed(Changes(Change(H2, H2)))
+    watched.committed(Changes(Change(H1, None)))
     assert driver.told == [{"h1"}, {"h1", "h2"}, {"h2"}]
     assert watched.troubles() == ("h1 cannot be reached",)
 
@@ -40,5 +40,5 @@ def test_driver_is_told_the_hosts_and_their_changes() -> None:
 def test_driver_without_connections_is_told_nothing() -> None:
     watched = WatchedHosts()
     watched.attach(SimulatedDriver(), MemoryStore())
-    watched.committed([Change(None, H1)])
+    watched.committed(Changes(Change(None, H1)))
     assert watched.troubles() == ()

@@ -93,8 +93,8 @@ COMMANDS = {
 def test_command_refuses_a_device_immediately(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = COMMANDS[command]
+    arguments = COMMANDS[command]
     if command == "token":
         monkeypatch.setenv("FOREWARN_TOKEN_FILE", str(ZERO))
-    assert main(words) in (1, 2)
+    assert main(arguments) in (1, 2)
     assert "it is a device, and must be a regular file" in capsys.readouterr().err

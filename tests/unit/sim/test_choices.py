@@ -1,4 +1,4 @@
-"""What the page of a simulation offers: profiles, scenarios and a poll as a VM."""
+"""The choices on the page of a simulation: profiles, scenarios and a poll as a VM."""
 
 from collections.abc import Iterator
 
@@ -12,15 +12,15 @@ from tests.support.simulators import Simulation, simulation
 @pytest.fixture(scope="module")
 def running() -> Iterator[Simulation]:
     loop = LoopThread()
-    with simulation(loop) as found:
-        yield found
+    with simulation(loop) as sim:
+        yield sim
     loop.close()
 
 
 def test_choices_have_all_built_in_scenarios(running: Simulation) -> None:
     found = running.sim("choices")
-    names = [each["scenario"] for each in found["scenarios"]]
-    assert names == [each.name for each in builtin.scenarios()]
+    names = [scenario["scenario"] for scenario in found["scenarios"]]
+    assert names == [scenario.name for scenario in builtin.scenarios()]
     assert (found["profile"], found["playing"]) == ("lenient", "")
     status, refused = running.api("sim/scenario", {"scenario": "user-rebot"})
     assert (status, refused["hint"][:22]) == (404, "Run `forewarn simulate")
@@ -29,7 +29,7 @@ def test_choices_have_all_built_in_scenarios(running: Simulation) -> None:
 def test_new_profile_begins_a_world_with_the_first_fleet(running: Simulation) -> None:
     running.sim("vms", {"name": "extra"})
     assert running.sim("profile", {"profile": "real"})["profile"] == "real"
-    assert "extra" not in {each["vm"] for each in running.sim("vms")["vms"]}
+    assert "extra" not in {vm["vm"] for vm in running.sim("vms")["vms"]}
     running.sim("profile", {"profile": "lenient"})
     assert running.api("sim/profile", {"profile": "exact"})[0] == 400
 

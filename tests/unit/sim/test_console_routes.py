@@ -22,8 +22,8 @@ def loop() -> Iterator[LoopThread]:
 
 @pytest.fixture(scope="module")
 def running(loop: LoopThread) -> Iterator[Simulation]:
-    with simulation(loop) as found:
-        yield found
+    with simulation(loop) as sim:
+        yield sim
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def fresh(running: Simulation) -> Simulation:
 
 
 def of_vm(found: dict[str, Any], vm: str = "web_0") -> dict[str, Any]:
-    [card] = [each for each in found["documents"] if each["vm"] == vm]
+    [card] = [document for document in found["documents"] if document["vm"] == vm]
     return card
 
 
@@ -92,7 +92,7 @@ def test_faults_and_withheld_approvals_are_on_the_card(fresh: Simulation) -> Non
     fresh.sim("faults", {"vms": ["web_0"], "faults": "500 x2"})
     fresh.sim("approvals", {"vms": ["web_0"], "do": "withhold"})
     found = fresh.sim("documents?vm=web_0,web_1")
-    assert [each["vm"] for each in found["documents"]] == ["web_0", "web_1"]
+    assert [document["vm"] for document in found["documents"]] == ["web_0", "web_1"]
     assert of_vm(found)["faults"] == ["500 x2"]
     assert of_vm(found)["withheld"] is True
     assert of_vm(found, "web_1")["faults"] == []
@@ -108,10 +108,10 @@ def test_lane_has_events_and_requests_in_order(fresh: Simulation) -> None:
     [told] = lane["events"]
     assert told["EventId"] == event["EventId"]
     assert told["approved"]
-    methods = [each["method"] for each in lane["requests"]]
+    methods = [request["method"] for request in lane["requests"]]
     assert methods == ["GET", "GET", "POST"]
     assert lane["requests"][-1]["approved"] == [event["EventId"]]
-    numbers = [each["number"] for each in lane["requests"]]
+    numbers = [request["number"] for request in lane["requests"]]
     assert numbers == sorted(numbers)
 
 
@@ -123,14 +123,29 @@ def test_lane_has_the_last_events_however_many_other_vms_have(
     for vm in ("web_0", "web_0", "web_1", "web_1", "web_0"):
         fresh.sim("events", {"type": "Preempt", "vms": [vm], "notice": "2h"})
     served = [
-        each["EventId"] for each in fresh.events() if each["Resources"] == ["web_0"]
+        event["EventId"] for event in fresh.events() if event["Resources"] == ["web_0"]
     ]
     assert len(served) == 3
     [lane] = fresh.sim("timeline?vm=web_0")["lanes"]
-    assert [each["EventId"] for each in lane["events"]] == served[-2:]
+    own = [event["EventId"] for event in lane["events"] if event["vms"] == ["web_0"]]
+    assert own == served[-2:]
     lanes = fresh.sim("timeline?vm=web_1,web_0,stranger")["lanes"]
     assert [each["vm"] for each in lanes] == ["web_0", "web_1"]
-    assert [len(each["events"]) for each in lanes] == [2, 2]
+    # Each sees the events of the other, too.
+    assert [len(each["events"]) for each in lanes] == [4, 4]
+
+
+def test_lane_of_a_vm_that_has_no_event_has_those_that_it_was_told(
+    fresh: Simulation,
+) -> None:
+    fresh.document()
+    fresh.sim("events", {"type": "Reboot", "vms": ["web_0"], "notice": "1s"})
+    fresh.sim("clock", {"do": "jump", "by": "15m"})
+    [lane] = fresh.sim("timeline?vm=web_2")["lanes"]
+    assert [(event["EventType"], event["vms"]) for event in lane["events"]] == [
+        ("Reboot", ["web_0"])
+    ]
+    assert lane["events"][0]["removed"]
 
 
 def test_stream_has_news_and_requests_and_goes_on_after_the_last_id(
@@ -191,4 +206,4 @@ def test_streams_end_when_the_simulator_stops(
             assert answer.readline()
         # A stream that was cancelled is incomplete.
         assert b"event: error" not in answer.read()
-    assert not [each for each in caplog.records if each.exc_info]
+    assert not [record for record in caplog.records if record.exc_info]

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[Request, list[str]]] = {
 def test_deviations_of_a_single_request_are_found(case: str) -> None:
     request, wanted = CASES[case]
     found = deviations.inspect(request, routes.route(request))
-    assert [each.name for each in found] == wanted
+    assert [deviation.name for deviation in found] == wanted
 
 
 def inspector() -> Inspector:
@@ -75,7 +75,7 @@ def judged(
     found = judge.judge(
         vm, request, genuine=genuine, answer=given or genuine, io_time=at
     )
-    return [each.name for each in found]
+    return [deviation.name for deviation in found]
 
 
 def test_second_approval_is_a_deviation() -> None:

@@ -101,9 +101,9 @@ async def test_client_polling_each_second_approves_in_time_and_sees_the_start(
     watch = Watch(step=step, speed=speed)
     # The previous poll came just before the request.
     watch.wait(POLL)
-    seen = live(watch.stage)
-    assert seen
-    assert {event.status for event in seen} == {EventStatus.SCHEDULED}
+    events = live(watch.stage)
+    assert events
+    assert {event.status for event in events} == {EventStatus.SCHEDULED}
     watch.wait(PREPARATION)
     assert {event.status for event in live(watch.stage)} == {EventStatus.SCHEDULED}
     watch.approve()

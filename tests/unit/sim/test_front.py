@@ -92,7 +92,7 @@ def run(story: Callable[[], Coroutine[None, None, None]]) -> None:
 
 
 def names(seen: Sequence[JournalEntry]) -> list[list[str]]:
-    return [[each.name for each in one.deviations] for one in seen]
+    return [[deviation.name for deviation in one.deviations] for one in seen]
 
 
 def test_journal_records_each_request_with_number_and_time() -> None:
@@ -102,13 +102,13 @@ def test_journal_records_each_request_with_number_and_time() -> None:
         for _ in range(3):
             bench.turn(0.25)
             await ask(talk, GET)
-        found = [*bench.journal]
-        assert [seen.number for seen in found] == [1, 2, 3, 4, 5, 6, 7]
-        passed = [(seen.at - NOW) / SECOND for seen in found]
+        entries = [*bench.journal]
+        assert [seen.number for seen in entries] == [1, 2, 3, 4, 5, 6, 7]
+        passed = [(seen.at - NOW) / SECOND for seen in entries]
         assert passed == [0, 0, 0, 0, 0.25, 0.5, 0.75]
-        first, last = found[0], found[4]
+        first, last = entries[0], entries[4]
         assert last == first._replace(number=5, at=last.at)
-        assert bench.journal.latest("w0") == found[6]
+        assert bench.journal.latest("w0") == entries[6]
 
     run(story)
 
@@ -226,12 +226,12 @@ def test_requests_on_all_connections_of_a_vm_keep_their_order() -> None:
         for talk, request in ((one, GET), (other, OTHER), (two, GET), (one, GET)):
             bench.turn(0.1)
             assert await ask(talk, request) == [200]
-        found = bench.journal.find(since=12)
-        assert [seen.number for seen in found] == [13, 14, 15, 16]
-        assert [seen.at - NOW for seen in found] == [
+        entries = bench.journal.find(since=12)
+        assert [seen.number for seen in entries] == [13, 14, 15, 16]
+        assert [seen.at - NOW for seen in entries] == [
             tenths * SECOND // 10 for tenths in (1, 2, 3, 4)
         ]
-        agents = [seen.headers.get("user-agent") for seen in found]
+        agents = [seen.headers.get("user-agent") for seen in entries]
         assert agents == [None, ("another",), None, None]
 
     run(story)

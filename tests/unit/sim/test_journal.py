@@ -30,7 +30,7 @@ def see(
     found: tuple[Deviation, ...] = (),
 ) -> JournalEntry:
     asked = request or get()
-    seen = JournalEntry(
+    entry = JournalEntry(
         number=journal.last + 1,
         at=at,
         vm=vm,
@@ -42,8 +42,8 @@ def see(
         deviations=found,
         approved=deviations.approved_ids(asked) if asked.method == "POST" else (),
     )
-    journal.add(seen)
-    return seen
+    journal.add(entry)
+    return entry
 
 
 def test_full_journal_drops_and_counts_the_oldest_requests() -> None:
@@ -118,13 +118,13 @@ def test_latest_request_of_a_vm_is_available_after_eviction() -> None:
 
 def test_counting_listener_is_called_for_repetitions() -> None:
     journal = Journal()
-    told: list[str] = []
-    journal.on_seen.append(lambda seen: told.append(f"seen {seen.number}"))
+    messages: list[str] = []
+    journal.on_seen.append(lambda seen: messages.append(f"seen {seen.number}"))
     note = journal.repeating(Repeated(see(journal), now=0, monotonic=0.0))
     note(1.0)
-    journal.on_again = lambda: told.append(f"again, {journal.last}")
+    journal.on_again = lambda: messages.append(f"again, {journal.last}")
     note(2.0)
-    assert told == ["seen 1", "again, 3"]
+    assert messages == ["seen 1", "again, 3"]
 
 
 def test_irrelevant_data_is_not_kept() -> None:
@@ -139,13 +139,13 @@ def test_irrelevant_data_is_not_kept() -> None:
         },
         body=b"b" * 200_000,
     )
-    seen = see(Journal(), request=request)
-    assert seen.headers == {
+    entry = see(Journal(), request=request)
+    assert entry.headers == {
         "metadata": ("true", "true"),
         "user-agent": ("u" * VALUE_KEPT_MAX,),
     }
-    assert len(seen.target) == 2 * TARGET_KEPT_MAX + 1
-    assert len(seen.body) == BODY_KEPT_MAX
+    assert len(entry.target) == 2 * TARGET_KEPT_MAX + 1
+    assert len(entry.body) == BODY_KEPT_MAX
 
 
 def test_listener_is_called_for_each_request() -> None:
@@ -158,17 +158,17 @@ def test_listener_is_called_for_each_request() -> None:
 
 
 def test_entry_is_shown_as_a_line_and_an_object() -> None:
-    seen = see(Journal(), genuine=0, found=HEADER)
-    assert str(seen) == (
+    entry = see(Journal(), genuine=0, found=HEADER)
+    assert str(entry) == (
         "1970-01-01T00:00:00Z web_0: GET /metadata/scheduledevents?"
         "api-version=2020-07-01 -> 200 (500 x1)"
     )
-    members = seen.members()
+    members = entry.members()
     assert members["headers"] == {"metadata": ["true"]}
     assert members["deviations"] == [
         {"rule": "header", "clause": "1.6", "sentence": str(HEADER[0])}
     ]
-    refused = seen._replace(request=Request(method="", path=""), status=0)
+    refused = entry._replace(request=Request(method="", path=""), status=0)
     assert "a connection -> no answer" in str(refused)
 
 

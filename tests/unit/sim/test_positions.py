@@ -68,62 +68,62 @@ def asked(port: int) -> tuple[int, bytes]:
 def test_renamed_vms_keep_the_addresses_in_order(
     loop: LoopThread,
 ) -> None:
-    with simulation(loop, played("live-migration")) as found:
-        first = ports(found)
+    with simulation(loop, played("live-migration")) as sim:
+        first = ports(sim)
         assert [*first] == ["web_0", "web_1", "web_2"]
-        other = begin(found, fleet("db_1", "db_0", "db_2"))
+        other = begin(sim, fleet("db_1", "db_0", "db_2"))
         assert [*other] == ["db_0", "db_1", "db_2"]
         assert [*other.values()] == [*first.values()]
-        spot = begin(found, played("spot-preemption"))
+        spot = begin(sim, played("spot-preemption"))
         assert spot == {
             "spot_0": first["web_0"],
             "spot_1": first["web_1"],
         }
-        assert begin(found, played("live-migration")) == first
-        found.sim("reset", {})
-        assert ports(found) == first
+        assert begin(sim, played("live-migration")) == first
+        sim.sim("reset", {})
+        assert ports(sim) == first
 
 
 def test_each_new_world_reports_the_addresses_of_its_vms(loop: LoopThread) -> None:
-    with simulation(loop, fleet("a", "b")) as found:
-        begin(found, fleet("c"))
-        at = ports(found)["c"]
-        told = [each for each in found.news if each.what is What.SERVING]
+    with simulation(loop, fleet("a", "b")) as sim:
+        begin(sim, fleet("c"))
+        at = ports(sim)["c"]
+        told = [each for each in sim.news if each.what is What.SERVING]
         assert [each.facts["vm"] for each in told] == ["a", "b", "c", None]
         assert told[0].facts["url"] == told[2].facts["url"] == f"http://127.0.0.1:{at}"
         assert "position 2 at http://127.0.0.1:" in told[3].text
-        found.news.clear()
-        found.sim("vms", {"name": "late"})
-        [joined] = [each for each in found.news if each.what is What.SERVING]
+        sim.news.clear()
+        sim.sim("vms", {"name": "late"})
+        [joined] = [each for each in sim.news if each.what is What.SERVING]
         assert joined.facts == {"vm": "late", "url": told[1].facts["url"]}
 
 
 def test_position_without_a_vm_returns_404_with_the_reason(loop: LoopThread) -> None:
-    with simulation(loop, fleet("a", "b")) as found:
-        vacant = ports(found)["b"]
-        begin(found, fleet("c"))
-        found.news.clear()
+    with simulation(loop, fleet("a", "b")) as sim:
+        vacant = ports(sim)["b"]
+        begin(sim, fleet("c"))
+        sim.news.clear()
         for _ in range(2):
             status, body = asked(vacant)
             assert status == 404
             assert b"This world has no VM at this address" in body
-        assert [each.text for each in found.news] == [
+        assert [each.text for each in sim.news] == [
             "position 2: 404, since this world has no VM there"
         ]
         # A VM that joins gets it, and is served there at once.
-        assert found.sim("vms", {"name": "late"})["url"].endswith(f":{vacant}")
+        assert sim.sim("vms", {"name": "late"})["url"].endswith(f":{vacant}")
         assert asked(vacant)[0] == 200
 
 
 def test_position_of_a_removed_vm_is_not_reused(loop: LoopThread) -> None:
-    with simulation(loop, fleet("a", "b")) as found:
-        before = ports(found)
-        found.sim("vms/b", method="DELETE")
+    with simulation(loop, fleet("a", "b")) as sim:
+        before = ports(sim)
+        sim.sim("vms/b", method="DELETE")
         assert asked(before["b"])[0] == 404
-        found.sim("vms", {"name": "c"})
-        assert ports(found)["c"] not in before.values()
-        found.sim("vms", {"name": "b"})
-        assert ports(found)["b"] == before["b"]
+        sim.sim("vms", {"name": "c"})
+        assert ports(sim)["c"] not in before.values()
+        sim.sim("vms", {"name": "b"})
+        assert ports(sim)["b"] == before["b"]
 
 
 def test_addresses_of_later_worlds_are_bound_at_the_start(loop: LoopThread) -> None:
@@ -144,9 +144,9 @@ def test_addresses_of_later_worlds_are_bound_at_the_start(loop: LoopThread) -> N
 def test_unexpectedly_larger_world_gets_more_addresses(
     loop: LoopThread,
 ) -> None:
-    with simulation(loop, fleet("a")) as found:
-        first = ports(found)["a"]
-        larger = begin(found, fleet("x", "y"))
+    with simulation(loop, fleet("a")) as sim:
+        first = ports(sim)["a"]
+        larger = begin(sim, fleet("x", "y"))
         assert larger["x"] == first
         assert asked(larger["y"])[0] == 200
 
@@ -155,44 +155,44 @@ def test_world_without_enough_addresses_changes_nothing(loop: LoopThread) -> Non
     with socket.create_server(("127.0.9.3", 0)) as taken:
         port = taken.getsockname()[1]
         few = Addresses(vms=Places(host="127.0.9.1", port=port, hosts=2), admin=None)
-        with simulation(loop, fleet("a", "b"), few) as found:
+        with simulation(loop, fleet("a", "b"), few) as sim:
             with pytest.raises(
                 RefusedError, match="no address is left: 2 VMs have one"
             ):
-                begin(found, fleet("x", "y", "z"))
-            assert [*ports(found)] == ["a", "b"]
-            assert found.document("b")["Events"] == []
+                begin(sim, fleet("x", "y", "z"))
+            assert [*ports(sim)] == ["a", "b"]
+            assert sim.document("b")["Events"] == []
         strict = Addresses(vms=Places(host="127.0.9.1", port=port, hosts=9), admin=None)
-        with simulation(loop, fleet("a", "b"), strict) as found:
+        with simulation(loop, fleet("a", "b"), strict) as sim:
             with pytest.raises(StartError, match=f"127.0.9.3:{port}"):
-                begin(found, fleet("x", "y", "z"))
-            assert found.document("b")["Events"] == []
+                begin(sim, fleet("x", "y", "z"))
+            assert sim.document("b")["Events"] == []
             taken.close()
-            assert [*begin(found, fleet("x", "y", "z"))] == ["x", "y", "z"]
+            assert [*begin(sim, fleet("x", "y", "z"))] == ["x", "y", "z"]
 
 
 def test_listener_from_a_fleet_file_uses_no_position(loop: LoopThread) -> None:
     with socket.create_server(("127.0.9.9", 0)) as chosen:
         port = chosen.getsockname()[1]
     own = f"127.0.9.9:{port}"
-    with simulation(loop, fleet("a", "b", listen=own)) as found:
-        first = found.call(lambda simulator: dict(simulator.addresses()))
+    with simulation(loop, fleet("a", "b", listen=own)) as sim:
+        first = sim.call(lambda simulator: dict(simulator.addresses()))
         assert first["a"] == ("127.0.9.9", port)
-        assert begin(found, fleet("x")) == {"x": first["b"][1]}
+        assert begin(sim, fleet("x")) == {"x": first["b"][1]}
         again = fleet("y", "z", listen=own)
-        assert begin(found, again) == {"y": port, "z": first["b"][1]}
+        assert begin(sim, again) == {"y": port, "z": first["b"][1]}
 
 
 def test_connection_continues_in_the_next_world(loop: LoopThread) -> None:
     """One unused connection, and one that is kept for the next poll."""
-    with simulation(loop, fleet("a", "b")) as found:
-        port = ports(found)["a"]
+    with simulation(loop, fleet("a", "b")) as sim:
+        port = ports(sim)["a"]
         unasked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         unasked.connect()
         kept = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         kept.request("GET", NAME, headers={"Metadata": "true"})
         assert kept.getresponse().read() == b"a"
-        begin(found, fleet("x", "y"))
+        begin(sim, fleet("x", "y"))
         for connection in (unasked, kept):
             first = connection.sock
             connection.request("GET", NAME, headers={"Metadata": "true"})
@@ -203,8 +203,8 @@ def test_connection_continues_in_the_next_world(loop: LoopThread) -> None:
 
 def test_no_client_is_refused_during_a_change_of_worlds(loop: LoopThread) -> None:
     """The listeners stay, so a client that connects in between reaches either world."""
-    with simulation(loop, fleet("a")) as found:
-        port, over = ports(found)["a"], threading.Event()
+    with simulation(loop, fleet("a")) as sim:
+        port, over = ports(sim)["a"], threading.Event()
         statuses: list[int] = []
 
         def poll() -> None:
@@ -215,7 +215,7 @@ def test_no_client_is_refused_during_a_change_of_worlds(loop: LoopThread) -> Non
         client.start()
         try:
             for number in range(20):
-                begin(found, fleet(f"vm_{number}"))
+                begin(sim, fleet(f"vm_{number}"))
         finally:
             over.set()
             client.join()

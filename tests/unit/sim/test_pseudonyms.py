@@ -37,9 +37,9 @@ def document(*events: dict[str, Any]) -> Answer:
 
 
 def hidden(hide: Pseudonyms, given: Answer) -> Any:
-    found = hide(given)
-    assert isinstance(found, Answer)
-    return json.loads(found.body)
+    outcome = hide(given)
+    assert isinstance(outcome, Answer)
+    return json.loads(outcome.body)
 
 
 def test_pseudonyms_keep_the_structure_of_a_document() -> None:
@@ -87,9 +87,9 @@ def test_unparsable_content_is_omitted() -> None:
     hide = Pseudonyms()
 
     def body(given: bytes) -> bytes:
-        found = hide(answer(given))
-        assert isinstance(found, Answer)
-        return found.body
+        outcome = hide(answer(given))
+        assert isinstance(outcome, Answer)
+        return outcome.body
 
     assert body(b"<html>payroll-7</html>") == LEFT_OUT
     assert body(b'{"DocumentIncarnation":1,"Events":[{"Resources":["payro') == LEFT_OUT
@@ -105,7 +105,7 @@ def test_unparsable_content_is_omitted() -> None:
 
 
 def test_headers_of_known_form_are_kept() -> None:
-    found = Pseudonyms()(
+    outcome = Pseudonyms()(
         answer(
             b"payroll-7",
             Server="payroll-7",
@@ -115,8 +115,8 @@ def test_headers_of_known_form_are_kept() -> None:
             Retry_After="payroll-7",
         )
     )
-    assert isinstance(found, Answer)
-    assert dict(found.headers) == {
+    assert isinstance(outcome, Answer)
+    assert dict(outcome.headers) == {
         "ETag": '"tag-1"',
         "Content-Type": "text/html; charset=utf-8",
         "Content-Length": str(len(LEFT_OUT)),
@@ -152,14 +152,14 @@ def test_secret_is_removed_from_every_body(
         {"Events": other, SECRET: other},
         other,
     ):
-        found = hide(answer(body))
-        assert isinstance(found, Answer)
-        assert SECRET.encode() not in found.body
+        outcome = hide(answer(body))
+        assert isinstance(outcome, Answer)
+        assert SECRET.encode() not in outcome.body
 
 
 @pytest.mark.parametrize("member", [key for key in EVENT if key != "DurationInSeconds"])
 def test_secret_is_removed_from_every_member(member: str) -> None:
     for secret in (SECRET, SECRET.lower(), f"{SECRET} {SECRET}"):
-        found = Pseudonyms()(document({**EVENT, member: secret}))
-        assert isinstance(found, Answer)
-        assert secret.encode() not in found.body
+        outcome = Pseudonyms()(document({**EVENT, member: secret}))
+        assert isinstance(outcome, Answer)
+        assert secret.encode() not in outcome.body

@@ -31,7 +31,7 @@ def test_recorded_event_has_the_values_of_its_document() -> None:
     [found] = events.live
     assert (found.event_id, found.event_type) == (FREEZE, EventType.FREEZE)
     assert found.source is EventSource.PLATFORM
-    assert [each.vm for each in found.resources] == ["web_0", "web_1"]
+    assert [resource.vm for resource in found.resources] == ["web_0", "web_1"]
     assert (found.not_before, found.created) == (DUE, START)
     assert (found.duration_seconds, found.status) == (5, EventStatus.SCHEDULED)
     assert events.find(FREEZE) == found

@@ -43,7 +43,9 @@ def judged(
         asked=asked,
         is_over=is_over,
     )
-    return [(each.outcome, each.sentence) for each in findings(facts, expected)]
+    return [
+        (finding.outcome, finding.sentence) for finding in findings(facts, expected)
+    ]
 
 
 NOTHING = shown([])

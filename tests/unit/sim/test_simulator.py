@@ -31,8 +31,8 @@ def loop() -> Iterator[LoopThread]:
 
 @pytest.fixture(scope="module")
 def running(loop: LoopThread) -> Iterator[Simulation]:
-    with simulation(loop) as found:
-        yield found
+    with simulation(loop) as sim:
+        yield sim
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_vm_joins_at_a_separate_address_and_leaves(fresh: Simulation) -> None:
     assert (status, answer["kind"]) == (409, "refused")
     assert fresh.api("evict", {"vms": ["late"]})[0] == 201
     fresh.sim("clock", {"do": "jump", "by": DAY})
-    states = {each["vm"]: each["state"] for each in fresh.sim("vms")["vms"]}
+    states = {vm["vm"]: vm["state"] for vm in fresh.sim("vms")["vms"]}
     assert states["late"] == "deleted"
     assert fresh.sim("vms", {"name": "late"})["state"] == "running"
     left = fresh.sim("vms/late", method="DELETE")["vms"]
@@ -128,7 +128,7 @@ def test_vm_of_an_applied_fleet_file_gets_an_address(
     text += '\n[[vm]]\nname = "filed"\nhost = "spare"\n'
     assert fresh.api("fleet/apply", {"text": text})[0] == 200
     fresh.loop.wait(fresh.simulator.settled())
-    listed = {each["vm"]: each["url"] for each in fresh.sim("vms")["vms"]}
+    listed = {vm["vm"]: vm["url"] for vm in fresh.sim("vms")["vms"]}
     assert sorted(listed) == ["filed", "web_0", "web_1", "web_2"]
     assert all(listed.values())
 
@@ -205,8 +205,8 @@ def test_request_of_a_deleted_vm_is_reported_once(fresh: Simulation) -> None:
     assert told.startswith(
         "web_0: 404, since the VM is deleted; `forewarn sim vm add web_0`"
     )
-    asked = fresh.sim("journal?vm=web_0")["requests"]
-    assert [each["status"] for each in asked] == [200, 404, 404, 404]
+    requests = fresh.sim("journal?vm=web_0")["requests"]
+    assert [request["status"] for request in requests] == [200, 404, 404, 404]
 
 
 def test_fault_is_reported_with_its_status(fresh: Simulation) -> None:
@@ -216,10 +216,10 @@ def test_fault_is_reported_with_its_status(fresh: Simulation) -> None:
     fresh.sim("faults/clear", {})
     fresh.sim("faults", {"vms": ["web_0"], "faults": "empty"})
     assert fresh.ask(fresh.url() + EVENTS) == (200, None)
-    told = [each.text for each in fresh.news if each.what is What.FAULT]
-    assert told[0].startswith("web_0: got 503")
-    assert told[0].endswith("(fault: 503)")
-    assert told[1] == "web_0: got 200 (fault: empty)"
+    messages = [each.text for each in fresh.news if each.what is What.FAULT]
+    assert messages[0].startswith("web_0: got 503")
+    assert messages[0].endswith("(fault: 503)")
+    assert messages[1] == "web_0: got 200 (fault: empty)"
 
 
 def test_deviations_are_reported_and_further_ones_are_counted(
@@ -266,8 +266,8 @@ def test_port_in_use_is_skipped_or_an_error(loop: LoopThread) -> None:
         port = taken.getsockname()[1]
         places = Places(port=port)
         moving = Addresses(vms=places, vms_may_move=True, admin=None)
-        with simulation(loop, addresses=moving) as found:
-            ports = [at[1] for at in found.simulator.addresses().values()]
+        with simulation(loop, addresses=moving) as sim:
+            ports = [at[1] for at in sim.simulator.addresses().values()]
             assert port not in ports
             assert ports == sorted(ports)
         strict = Addresses(vms=places, admin=None)
@@ -293,15 +293,15 @@ def test_vm_without_a_free_address_is_not_added_and_blocks_no_other(
         port = taken.getsockname()[1]
         places = Places(host="127.0.9.1", port=port, hosts=20)
         addresses = Addresses(vms=places, admin=("127.0.0.1", 0))
-        with simulation(loop, addresses=addresses) as found:
-            status, answer = found.api("sim/vms", {"name": "late"})
+        with simulation(loop, addresses=addresses) as sim:
+            status, answer = sim.api("sim/vms", {"name": "late"})
             assert (status, answer["kind"]) == (503, "unavailable")
             assert f"127.0.9.4:{port}" in answer["error"]
-            assert "late" not in served(found)
-            assert found.sim("vms/web_2", method="DELETE")
+            assert "late" not in served(sim)
+            assert sim.sim("vms/web_2", method="DELETE")
             taken.close()
-            found.sim("vms", {"name": "late"})
-            assert served(found)["late"] is not None
+            sim.sim("vms", {"name": "late"})
+            assert served(sim)["late"] is not None
 
 
 def test_vm_added_by_others_without_an_address_is_not_an_error(
@@ -311,18 +311,18 @@ def test_vm_added_by_others_without_an_address_is_not_an_error(
         port = taken.getsockname()[1]
         places = Places(host="127.0.9.1", port=port, hosts=20)
         addresses = Addresses(vms=places, admin=("127.0.0.1", 0))
-        with simulation(loop, addresses=addresses) as found:
-            text = found.call(lambda simulator: simulator.terms.setup.fleet)
+        with simulation(loop, addresses=addresses) as sim:
+            text = sim.call(lambda simulator: simulator.terms.setup.fleet)
             text += '\n[[vm]]\nname = "filed"\nhost = "spare"\n'
-            assert found.api("fleet/apply", {"text": text})[0] == 200
-            loop.wait(found.simulator.settled())
-            assert served(found)["filed"] is None
-            assert found.sim("vms", {"name": "late"})["url"].endswith(f".5:{port}")
-            found.sim("vms/late", method="DELETE")
+            assert sim.api("fleet/apply", {"text": text})[0] == 200
+            loop.wait(sim.simulator.settled())
+            assert served(sim)["filed"] is None
+            assert sim.sim("vms", {"name": "late"})["url"].endswith(f".5:{port}")
+            sim.sim("vms/late", method="DELETE")
             # The other program frees the port, and the next attempt succeeds.
             taken.close()
-            found.sim("vms", {"name": "later"})
-            assert served(found)["filed"] is not None
+            sim.sim("vms", {"name": "later"})
+            assert served(sim)["filed"] is not None
 
 
 def test_operator_port_is_not_given_to_a_vm(loop: LoopThread) -> None:
@@ -331,14 +331,14 @@ def test_operator_port_is_not_given_to_a_vm(loop: LoopThread) -> None:
     addresses = Addresses(
         vms=Places(host="127.0.9.1", port=port, hosts=20), admin=("127.0.9.2", port)
     )
-    with simulation(loop, addresses=addresses) as found:
-        found.sim("vms", {"name": "late"})
-        hosts = [at[0] for at in found.simulator.addresses().values()]
+    with simulation(loop, addresses=addresses) as sim:
+        sim.sim("vms", {"name": "late"})
+        hosts = [at[0] for at in sim.simulator.addresses().values()]
     assert hosts == ["127.0.9.1", "127.0.9.3", "127.0.9.4", "127.0.9.5"]
 
 
 def served(found: Simulation) -> dict[str, str | None]:
-    return {each["vm"]: each["url"] for each in found.sim("vms")["vms"]}
+    return {vm["vm"]: vm["url"] for vm in found.sim("vms")["vms"]}
 
 
 def test_operator_api_uses_the_next_free_port(loop: LoopThread) -> None:
@@ -347,8 +347,8 @@ def test_operator_api_uses_the_next_free_port(loop: LoopThread) -> None:
         addresses = Addresses(
             vms=Places(port=0), admin=("127.0.0.1", port), admin_may_move=True
         )
-        with simulation(loop, addresses=addresses) as found:
-            address = found.simulator.admin_address
+        with simulation(loop, addresses=addresses) as sim:
+            address = sim.simulator.admin_address
             assert address is not None
             assert address[1] > port
 
@@ -359,8 +359,8 @@ def test_vms_are_ordered_by_the_numbers_in_their_names(loop: LoopThread) -> None
         f'[[host]]\nname = "h{n}"\n[[vm]]\nname = "w_{n}"\nhost = "h{n}"\n'
         for n in range(12)
     )
-    with simulation(loop, Terms(setup=Setup(fleet=text)), addresses) as found:
-        hosts = {vm: at[0] for vm, at in found.simulator.addresses().items()}
+    with simulation(loop, Terms(setup=Setup(fleet=text)), addresses) as sim:
+        hosts = {vm: at[0] for vm, at in sim.simulator.addresses().items()}
     assert (hosts["w_2"], hosts["w_10"]) == ("127.0.7.3", "127.0.7.11")
 
 

@@ -35,9 +35,9 @@ def test_backup_is_one_complete_private_file(file: Path, tmp_path: Path) -> None
 def test_backup_does_not_overwrite_a_file(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
-    for each in (target, file):
+    for path in (target, file):
         with pytest.raises(StoreError, match="exists already"):
-            backup(file, each)
+            backup(file, path)
     assert target.read_text() == "precious"
     with pytest.raises(StoreError, match="there is no store"):
         backup(tmp_path / "missing", tmp_path / "new")

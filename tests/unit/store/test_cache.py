@@ -207,8 +207,8 @@ def test_record_replaced_repeatedly_is_written_once(store: SqliteStore) -> None:
     assert len(updates) == 1
     assert "revision = 3" in updates[0]
     assert "addresses" not in updates[0]
-    found = store.read(lambda reader: reader.get(Vm, "web_0"))
-    assert found == replace(VM, started=("op-0", "op-1", "op-2"), revision=3)
+    stored = store.read(lambda reader: reader.get(Vm, "web_0"))
+    assert stored == replace(VM, started=("op-0", "op-1", "op-2"), revision=3)
 
 
 def changed_behind(store: SqliteStore) -> Callable[[str], object]:

@@ -39,23 +39,23 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("store")
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
-    it = world_of(
+    world = world_of(
         [{f"s{number}": 0} for number in range(3)],
         store=lambda: SqliteStore(directory / "forewarn.db"),
         driver=driver,
     )
-    start(it, TOLERANT)
-    it.advance("20m")
-    assert campaign(it).failed_hosts == ("h0000",)
-    it.store.close()
+    start(world, TOLERANT)
+    world.advance("20m")
+    assert campaign(world).failed_hosts == ("h0000",)
+    world.store.close()
     return directory / "forewarn.db"
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_reported(written: Path, tmp_path: Path, damage: str) -> None:
     assert check(written) == []
-    found = damaged(written, tmp_path, damage)
-    assert any(DAMAGES[damage] in each for each in found), found
+    problems = damaged(written, tmp_path, damage)
+    assert any(DAMAGES[damage] in problem for problem in problems), problems
 
 
 def checked(world: World, file: Path) -> list[str]:
@@ -71,13 +71,13 @@ def test_a_campaign_with_only_failed_hosts_and_an_ended_one_are_valid(
     file = tmp_path / "forewarn.db"
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, times=3))
-    it = world_of([{"s": 0}], store=lambda: SqliteStore(file), driver=driver)
-    start(it, TOLERANT)
-    it.advance("2h")
-    assert campaign(it).failed
-    assert checked(it, file) == []
-    steer(it, lambda work: campaigns.halt(work, "bios"))
-    assert checked(it, file) == []
-    steer(it, lambda work: campaigns.abort(work, "bios"))
-    assert checked(it, file) == []
-    it.store.close()
+    world = world_of([{"s": 0}], store=lambda: SqliteStore(file), driver=driver)
+    start(world, TOLERANT)
+    world.advance("2h")
+    assert campaign(world).failed
+    assert checked(world, file) == []
+    steer(world, lambda work: campaigns.halt(work, "bios"))
+    assert checked(world, file) == []
+    steer(world, lambda work: campaigns.abort(work, "bios"))
+    assert checked(world, file) == []
+    world.store.close()

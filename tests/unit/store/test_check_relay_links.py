@@ -23,8 +23,8 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_reported(written: Path, tmp_path: Path, damage: str) -> None:
-    found = damaged(written, tmp_path, damage)
-    assert any(DAMAGES[damage] in each for each in found), found
+    problems = damaged(written, tmp_path, damage)
+    assert any(DAMAGES[damage] in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize("silent_since", [0, 5])

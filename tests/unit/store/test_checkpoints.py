@@ -147,7 +147,7 @@ def test_writer_does_not_wait_for_a_checkpoint_or_start_a_second(
     gate.may_go_on.set()
     assert store._checkpoints
     store._checkpoints.wait()
-    # What was written meanwhile counts for the next.
+    # Rows that are written meanwhile count for the next one.
     store.transact(lambda tx: tx.add(Host(name="later")))
     store._checkpoints.wait()
     assert gate.times == 2

@@ -173,12 +173,12 @@ def test_invalid_row_is_refused(record: object, name: str, value: Value) -> None
 
 @pytest.mark.parametrize("rows", ['[["a",1]]', '[["a","b"],["c"]]', '["ab"]', "{}"])
 def test_list_with_a_wrong_row_is_refused(rows: str) -> None:
-    kept = column_for(tuple[tuple[str, str], ...])
-    assert kept.decode is not None
-    assert kept.decode('[["a","b"],["c","d"]]') == (("a", "b"), ("c", "d"))
-    assert kept.decode("[]") == ()
+    column = column_for(tuple[tuple[str, str], ...])
+    assert column.decode is not None
+    assert column.decode('[["a","b"],["c","d"]]') == (("a", "b"), ("c", "d"))
+    assert column.decode("[]") == ()
     with pytest.raises(TypeError):
-        kept.decode(rows)
+        column.decode(rows)
 
 
 @pytest.mark.parametrize("hint", [float, object, list[str], str | int, dict[str, str]])

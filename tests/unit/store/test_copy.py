@@ -41,11 +41,11 @@ def secret_of(store: Store) -> str:
 
 
 def rows_of(url: str) -> int:
-    with psycopg.connect(url) as it:
-        found = it.execute(
+    with psycopg.connect(url) as connection:
+        cursor = connection.execute(
             "SELECT (SELECT count(*) FROM vms) + (SELECT count(*) FROM leader)"
         )
-        [(rows,)] = found.fetchall()
+        [(rows,)] = cursor.fetchall()
         return rows
 
 
@@ -136,4 +136,4 @@ def test_rows_that_differ_in_the_copy_are_not_committed(
     assert rows_of(url) == 0
     with pytest.raises(StoreError, match="table tenants of the copy is different"):
         copy(written, tmp_path / "new.db")
-    assert [each.name for each in tmp_path.iterdir()] == []
+    assert [path.name for path in tmp_path.iterdir()] == []

@@ -170,15 +170,15 @@ def test_upgrade_gives_each_token_the_roles_of_its_rights(path: Path) -> None:
     migrate(connection, STEPS[before_roles - 1 :])
     connection.close()
     store = SqliteStore(path)
-    found = store.read(lambda reader: list(every(reader, kinds.ALL_TOKENS)))
+    stored = store.read(lambda reader: list(every(reader, kinds.ALL_TOKENS)))
     store.close()
-    assert [each.roles for each in found] == [
+    assert [token.roles for token in stored] == [
         ALL_ROLES,
         READ_ONLY,
         TENANT_ROLES,
         READ_ONLY,
     ]
-    first = found[0]
+    first = stored[0]
     assert (first.name, first.expires_at, first.created_by.name) == ("n0", 7, "alice")
     assert (first.last_used_at, first.is_unauthenticated) == (5, True)
 
@@ -194,6 +194,28 @@ def test_upgrade_finds_the_hosts_that_have_two_fault_domains(path: Path) -> None
     database.executescript(step.sql)
     database.close()
     store = SqliteStore(path)
-    found = store.read(lambda reader: reader.select(kinds.VMS_OBSERVED))
+    stored = store.read(lambda reader: reader.select(kinds.VMS_OBSERVED))
     store.close()
-    assert [vm.name for vm in found] == ["idle_0", "idle_1"]
+    assert [vm.name for vm in stored] == ["idle_0", "idle_1"]
+
+
+def test_upgrade_counts_the_hosts_of_each_place(path: Path) -> None:
+    write_a_life(path)
+    (step,) = (step for step in STEPS if step.name.endswith("_hosts_at_places.sql"))
+    database = sqlite3.connect(path)
+    rooms = database.execute("SELECT host FROM rooms ORDER BY host").fetchall()
+    place = """UPDATE rooms SET stands_at = '["zone=1", "rack=r1"]'"""
+    database.execute(place)
+    database.execute(
+        "UPDATE rooms SET stands_at = '[\"zone=1\"]' WHERE host = ?", rooms[0]
+    )
+    database.commit()
+    database.executescript(step.sql)
+    counts = database.execute(
+        "SELECT name, count FROM tallies WHERE name LIKE 'hosts at %' ORDER BY name"
+    ).fetchall()
+    database.close()
+    assert counts == [
+        ("hosts at rack=r1", len(rooms) - 1),
+        ("hosts at zone=1", len(rooms)),
+    ]

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.fleet.model import Tenant
 from forewarn.store.memory import MemoryStore
-from forewarn.store.open import beside, check_url, open_store, place_of
+from forewarn.store.open import check_url, companion_file, open_store, place_of
 from forewarn.store.postgres.store import PostgresStore
 from forewarn.store.snapshot import reading
 from forewarn.store.sqlite import SqliteStore
@@ -71,10 +71,10 @@ def test_password_file_must_be_private(tmp_path: Path) -> None:
     ],
 )
 def test_url_of_postgresql_is_refused_without_showing_it(url: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why) as told:
+    with pytest.raises(ValueError, match=why) as caught:
         check_url(url)
-    assert "geheim" not in str(told.value)
-    assert "passfile=" in str(told.value)
+    assert "geheim" not in str(caught.value)
+    assert "passfile=" in str(caught.value)
 
 
 def test_missing_client_of_postgresql_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +84,11 @@ def test_missing_client_of_postgresql_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_other_memory_is_beside_the_file_or_in_the_current_directory() -> None:
-    assert beside("sqlite:////var/lib/fw.db", "qemu") == Path("/var/lib/fw.db.qemu")
-    assert beside("postgresql://db/forewarn", "qemu") == Path("forewarn.qemu")
-    assert beside("memory://", "qemu") is None
+    assert companion_file("sqlite:////var/lib/fw.db", "qemu") == Path(
+        "/var/lib/fw.db.qemu"
+    )
+    assert companion_file("postgresql://db/forewarn", "qemu") == Path("forewarn.qemu")
+    assert companion_file("memory://", "qemu") is None
 
 
 def test_place_in_messages_has_no_user_and_no_option() -> None:

@@ -2,12 +2,13 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -21,6 +22,7 @@ from forewarn.store import kinds
 from forewarn.store.migrate import load_steps
 from forewarn.store.port import (
     LostError,
+    NotLeaderError,
     Reader,
     StoreBusyError,
     StoreError,
@@ -28,8 +30,10 @@ from forewarn.store.port import (
     StoreTooNewError,
     Transaction,
 )
-from forewarn.store.postgres import migrate
+from forewarn.store.postgres import fence, migrate
+from forewarn.store.postgres.cluster import PostgresCluster
 from forewarn.store.postgres.connection import PostgresConnection
+from forewarn.store.postgres.fence import Fence
 from forewarn.store.postgres.store import PATIENCE_SECONDS, PostgresStore
 from tests.support import postgres, postgres_server
 from tests.support.processes import eventually
@@ -49,12 +53,12 @@ class Waits:
 
     def __init__(self, *happens: Callable[[], object]) -> None:
         self.clock = VirtualClock(0)
-        self._happens = list(happens)
+        self.happens = list(happens)
 
     def pause(self, seconds: float) -> None:
         self.clock.advance_to(self.clock.now() + round(seconds * SECOND))
-        if self._happens:
-            self._happens.pop(0)()
+        if self.happens:
+            self.happens.pop(0)()
 
 
 def opened(url: str, waits: Waits | None = None) -> PostgresStore:
@@ -62,10 +66,19 @@ def opened(url: str, waits: Waits | None = None) -> PostgresStore:
     return PostgresStore(url, clock=waits.clock, pause=waits.pause)
 
 
+def leading(url: str, waits: Waits | None = None) -> PostgresStore:
+    """Return the store of a replica that leads."""
+    waits, cluster = waits or Waits(), PostgresCluster(url)
+    row = cluster.take(cluster.lease(), holder="a", url="")
+    cluster.close()
+    assert row is not None
+    return PostgresStore(url, term=row.term, clock=waits.clock, pause=waits.pause)
+
+
 def sql(url: str, statement: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(url, autocommit=True) as it:
-        found = it.execute(statement.encode())
-        return found.fetchall() if found.description else []
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
 
 def names(store: PostgresStore) -> list[str]:
@@ -149,19 +162,135 @@ def test_work_does_not_run_again_if_only_the_answer_was_lost(
     store.close()
 
 
-def test_a_database_that_was_restored_meanwhile_is_read_anew(url: str) -> None:
-    """Its number is another one, so no record that is cached is there for certain."""
-    store = opened(url)
-    stored = store.transact(add("h1"))
-    store.transact(add("h2"))
-    sql(url, "UPDATE fence SET number = number - 1")
-    sql(url, "UPDATE hosts SET zone = 'b' WHERE name = 'h1'")
-    sql(url, "DELETE FROM hosts WHERE name = 'h2'")
-    hosts = store.transact(lambda tx: [tx.get(Host, name) for name in ("h1", "h2")])
-    assert hosts == [replace(stored, zone="b"), None]
+def wait_at_commits(url: str, body: str) -> None:
+    """Run `body` at the server in each commit that adds a host."""
+    sql(
+        url,
+        "CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql"
+        f" AS $$ BEGIN {body}; RETURN NULL; END $$",
+    )
+    sql(
+        url,
+        "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON hosts"
+        " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION at_commit()",
+    )
+
+
+def cut(connection: PostgresConnection) -> None:
+    """End a connection; its session at the server does not notice."""
+    with socket.socket(fileno=os.dup(connection._wire.fileno())) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+def sessions_wait(url: str, count: int) -> None:
+    """Return when so many sessions wait for a lock."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    )
+    eventually(lambda: sql(url, waiting) == [(count,)], bool, what="a wait")
+
+
+@contextmanager
+def commit_without_connection(
+    url: str, store: PostgresStore
+) -> Generator[tuple["Future[str]", list[str], Callable[[], object]]]:
+    """Cut the connection while a commit waits.
+
+    Yield the result of the transaction, the runs of its work, and what lets it commit.
+    """
+    wait_at_commits(url, "PERFORM pg_advisory_xact_lock(7)")
+    runs = list[str]()
+
+    def work(tx: Transaction) -> str:
+        tx.add(Host(name="h1"))
+        runs.append("run")
+        return "done"
+
+    writer = store._writer
+    assert writer is not None
+    holding = psycopg.connect(url, autocommit=True)
+    with holding as holder, ThreadPoolExecutor(1) as thread:
+        holder.execute("SELECT pg_advisory_lock(7)")
+        result = thread.submit(store.transact, work)
+        sessions_wait(url, 1)
+        cut(writer)
+        yield result, runs, lambda: holder.execute("SELECT pg_advisory_unlock(7)")
+
+
+def test_commit_that_goes_on_after_its_connection_was_lost_is_waited_for(
+    url: str,
+) -> None:
+    """Its session is still at the commit, so the records look as before."""
+    store = leading(url)
+    with commit_without_connection(url, store) as (result, runs, go_on):
+        # The store asks about the outcome.
+        sessions_wait(url, 2)
+        go_on()
+        assert result.result() == "done"
+        assert runs == ["run"]
     store.transact(add("h2"))
     assert names(store) == ["h1", "h2"]
     store.close()
+
+
+def test_commit_that_does_not_end_closes_the_store(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fence, "SETTLE_MILLISECONDS", 50)
+    waits = Waits()
+    store = leading(url, waits)
+    waits.happens.append(store.stop_waiting)
+    with commit_without_connection(url, store) as (result, runs, go_on):
+        with pytest.raises(StoreGoneError):
+            result.result()
+        assert runs == ["run"]
+        go_on()
+    with pytest.raises(StoreError, match="closed"):
+        store.transact(add("h2"))
+    store.close()
+
+
+def test_commit_with_a_warning_is_confirmed_by_another_write(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the server answers if the wait for its standby was ended."""
+    store, settled = opened(url), list[int]()
+    wait_at_commits(url, "RAISE WARNING 'canceling wait'")
+    settle = Fence.settle
+
+    def noted(fence: Fence, connection: PostgresConnection, number: int) -> bool:
+        settled.append(number)
+        return settle(fence, connection, number)
+
+    monkeypatch.setattr(Fence, "settle", noted)
+    store.transact(add("h1"))
+    assert settled == [1]
+    assert names(store) == ["h1"]
+    store.close()
+
+
+@pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "lost"])
+def test_a_database_that_was_restored_meanwhile_ends_the_term(
+    url: str, is_connected: bool
+) -> None:
+    """Its number is another one, so the service may have seen what it has not."""
+    store = opened(url)
+    store.transact(add("h1"))
+    store.transact(add("h2"))
+    sql(url, "UPDATE fence SET number = number - 1")
+    sql(url, "DELETE FROM hosts WHERE name = 'h2'")
+    if not is_connected:
+        postgres.lose_connections(url)
+    with pytest.raises(
+        NotLeaderError, match="is at transaction 1, and this service at 2"
+    ):
+        store.transact(add("h3"))
+    store.close()
+    again = opened(url)
+    assert names(again) == ["h1"]
+    again.transact(add("h2"))
+    again.close()
 
 
 def test_a_store_that_was_taken_over_writes_nothing(url: str) -> None:
@@ -210,9 +339,11 @@ def test_a_store_that_is_to_stop_waits_no_more(url: str) -> None:
 
 def test_a_second_service_is_refused(url: str) -> None:
     store = opened(url)
-    with pytest.raises(StoreBusyError, match="another service uses the store") as told:
+    with pytest.raises(
+        StoreBusyError, match="another service uses the store"
+    ) as caught:
         opened(url)
-    assert told.value.hint
+    assert caught.value.hint
     store.close()
     opened(url).close()
 
@@ -247,12 +378,16 @@ def test_a_reader_cannot_write(url: str) -> None:
     connection.close()
 
 
-def test_a_commit_is_durable_even_if_the_server_says_otherwise(url: str) -> None:
+@pytest.mark.parametrize("setting", ["off", "local", "remote_write", "remote_apply"])
+def test_a_commit_is_durable_even_if_the_server_says_otherwise(
+    url: str, setting: str
+) -> None:
     name = url.split("?", maxsplit=1)[0].rsplit("/", maxsplit=1)[1]
-    sql(url, f"ALTER DATABASE {name} SET synchronous_commit = off")
+    sql(url, f"ALTER DATABASE {name} SET synchronous_commit = {setting}")
     store = opened(url)
     assert store._writer is not None
-    assert store._writer.raw("SHOW synchronous_commit") == [("on",)]
+    expected = setting if setting == "remote_apply" else "on"
+    assert store._writer.raw("SHOW synchronous_commit") == [(expected,)]
     store.close()
 
 
@@ -304,17 +439,17 @@ def test_a_wrong_password_is_said_and_not_shown(directory: Path) -> None:
     password.write_text("*:*:*:*:geheim\n")
     password.chmod(0o600)
     url = postgres_server.url_of(directory, "forewarn", user="forewarn")
-    with pytest.raises(StoreError, match="password") as told:
+    with pytest.raises(StoreError, match="password") as caught:
         opened(f"{url}&passfile={password}")
-    assert "geheim" not in f"{told.value.message} {told.value.hint}"
-    assert "passfile" in told.value.hint
+    assert "geheim" not in f"{caught.value.message} {caught.value.hint}"
+    assert "passfile" in caught.value.hint
     postgres_server.stop(server)
 
 
 def test_a_server_that_does_not_run_is_said(directory: Path) -> None:
-    with pytest.raises(StoreError, match="No such file") as told:
+    with pytest.raises(StoreError, match="No such file") as caught:
         opened(f"postgresql:///forewarn?host={directory}")
-    assert "Check that the database runs" in told.value.hint
+    assert "Check that the database runs" in caught.value.hint
 
 
 def test_the_server_ends_with_the_processes_that_used_it() -> None:
@@ -339,9 +474,7 @@ def test_the_server_ends_with_the_processes_that_used_it() -> None:
         psycopg.connect(url)
 
 
-def test_replicas_that_start_together_on_an_empty_database_make_its_tables_once() -> (
-    None
-):
+def test_replicas_that_start_together_make_the_tables_once() -> None:
     with postgres.one_database(is_empty=True) as url:
         backends = [PostgresBackend(url) for _ in range(4)]
         with ThreadPoolExecutor(len(backends)) as pool:
@@ -360,8 +493,7 @@ def test_a_step_that_another_replica_runs_now_is_not_run_again(url: str) -> None
         preparing = pool.submit(PostgresBackend(url).prepare)
         waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         eventually(lambda: sql(url, waiting), bool, what="a replica that waits")
-        other.execute(
-            "INSERT INTO schema_steps VALUES (%s, %s)", (last.number, last.name)
-        )
+        row = last.number, last.name
+        other.execute("INSERT INTO schema_steps VALUES (%s, %s)", row)
         other.commit()
         preparing.result().close()

@@ -1,5 +1,7 @@
 """The number of statements to PostgreSQL for a fleet, and for a rollout over it."""
 
+import math
+
 import pytest
 
 from forewarn.control.requests import verbs
@@ -9,6 +11,8 @@ from forewarn.instants import SECOND
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, Verb
 from forewarn.store import kinds
+from forewarn.store.port import every
+from forewarn.store.postgres import connection
 from forewarn.store.postgres.store import PostgresStore
 from tests.support import postgres
 from tests.support.postgres_planes import apply, counted, order, started
@@ -53,12 +57,38 @@ def test_statements_of_fleet_and_takeover_do_not_grow_with_the_fleet(
                 sent.append(len(statements))
             statements.clear()
             started(store)
-            writes = [each for each in statements if not each.startswith("SELECT")]
-            assert not [each for each in writes if "vms" in each or "views" in each]
+            writes = [
+                statement
+                for statement in statements
+                if not statement.startswith("SELECT")
+            ]
+            assert not [write for write in writes if "vms" in write or "views" in write]
             counts.append((sent[0], sent[1], len(statements)))
             store.close()
     small, large = counts
     assert small == large
+
+
+def test_no_statement_writes_more_rows_than_the_limit(
+    statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One statement with a million rows would take longer than a statement may."""
+    hosts, limit = 7, 3
+    monkeypatch.setattr(connection, "ROWS_PER_STATEMENT", limit)
+    with postgres.lent_databases() as lend:
+        store = PostgresStore(lend())
+        plane = started(store)
+        statements.clear()
+        apply(plane, fleet(hosts))
+        added = [
+            statement
+            for statement in statements
+            if statement.startswith("INSERT INTO hosts ")
+        ]
+        assert len(added) == math.ceil(hosts / limit)
+        vms = store.read(lambda reader: [*every(reader, kinds.ALL_VMS)])
+        assert len(vms) == 2 * hosts
+        store.close()
 
 
 def announced(statements: list[str], hosts: int) -> int:

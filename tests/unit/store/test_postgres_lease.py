@@ -117,8 +117,8 @@ def test_connections_that_were_lost_are_made_again(
     row = take(cluster)
     cluster.wait(0)
     cluster.follow(None, lambda _reader, _moment: None)
-    with psycopg.connect(url, autocommit=True) as it:
-        it.execute(
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid != pg_backend_pid()"
         )
@@ -143,8 +143,10 @@ def test_replica_that_takes_over_waits_for_the_database(
     name = urlsplit(url).path[1:]
 
     def accept(*, is_open: bool) -> None:
-        with psycopg.connect(postgres.server(), autocommit=True) as it:
-            it.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {is_open}".encode())
+        with psycopg.connect(postgres.server(), autocommit=True) as connection:
+            connection.execute(
+                f"ALTER DATABASE {name} ALLOW_CONNECTIONS {is_open}".encode()
+            )
 
     pauses: list[float] = []
 
@@ -173,10 +175,14 @@ def test_replica_of_an_old_version_reads_on_and_does_not_lead_after_a_new_column
         # Statements are prepared when they run often.
         for _ in range(PREPARE_AFTER + 2):
             assert len(old.follow(None, hosts)) == len(snapshots.read(hosts)) == 2
-        with psycopg.connect(url, autocommit=True) as it:
-            it.execute("ALTER TABLE hosts ADD COLUMN invented TEXT NOT NULL DEFAULT ''")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "ALTER TABLE hosts ADD COLUMN invented TEXT NOT NULL DEFAULT ''"
+            )
             number = load_steps()[-1].number + 1
-            it.execute("INSERT INTO schema_steps VALUES (%s, 'invented')", (number,))
+            connection.execute(
+                "INSERT INTO schema_steps VALUES (%s, 'invented')", (number,)
+            )
         add(leader, "h2")
         found = old.follow(None, hosts)
         assert [host.name for host in found if host] == ["h1", "h2", "h1"]
@@ -201,6 +207,6 @@ def test_new_version_ends_the_term_of_an_old_leader_with_its_first_step() -> Non
         with pytest.raises(NotLeaderError):
             add(leader, "h2")
         assert old.renew(row.term) is None
-        found = old.lease()
-        assert (found.term, found.holder) == (row.term + 1, row.holder)
+        lease_row = old.lease()
+        assert (lease_row.term, lease_row.holder) == (row.term + 1, row.holder)
         leader.close()

@@ -26,7 +26,10 @@ Content = dict[type[Record], dict[str, Record]]
 def contents(draw: st.DrawFn) -> Content:
     """Draw a few records of each kind, with all values that their fields can have."""
     return {
-        kind: {each.key: each for each in draw(st.lists(records_of(kind), max_size=2))}
+        kind: {
+            record.key: record
+            for record in draw(st.lists(records_of(kind), max_size=2))
+        }
         for kind in EVERYTHING
     }
 

@@ -149,8 +149,8 @@ def test_creators_of_tokens_are_migrated_to_values(store: SqliteStore) -> None:
 
 
 def test_operation_is_found_by_a_vm_that_left_it(store: SqliteStore) -> None:
-    found = store.read(lambda reader: reader.select(kinds.OPERATIONS_OF_VM, "gone_0"))
-    assert [operation.left_vms for operation in found] == [("gone_0",)]
+    stored = store.read(lambda reader: reader.select(kinds.OPERATIONS_OF_VM, "gone_0"))
+    assert [operation.left_vms for operation in stored] == [("gone_0",)]
 
 
 def test_messages_for_receivers_keep_their_order_and_approvers(
@@ -164,8 +164,8 @@ def test_messages_for_receivers_keep_their_order_and_approvers(
     database.close()
     messages = store.read(lambda reader: list(every(reader, kinds.ALL_OUTBOX)))
     assert [
-        (each.public_id, each.approver.as_approver if each.approver else None)
-        for each in messages
+        (message.public_id, message.approver.as_approver if message.approver else None)
+        for message in messages
     ] == before
     assert all(message.message_id < key_of(1, 1) for message in messages)
 
@@ -191,10 +191,10 @@ def test_tenant_sees_only_its_entries_and_no_operator_names(store: SqliteStore) 
 def test_each_operation_can_be_explained_and_accounted(store: SqliteStore) -> None:
     def ask(reader: Reader) -> None:
         now = max(entry.at for entry in entries(reader))
-        for each in every(reader, kinds.ALL_OPERATIONS):
-            assert explanations.of_operation(reader, each, now=now)["standing"]
-            assert accounts.account(reader, each, now=now)["phases"]
-            own = TenantReader(reader, "shop").get(Operation, each.key)
+        for operation in every(reader, kinds.ALL_OPERATIONS):
+            assert explanations.of_operation(reader, operation, now=now)["status"]
+            assert accounts.account(reader, operation, now=now)["phases"]
+            own = TenantReader(reader, "shop").get(Operation, operation.key)
             if own is not None:
                 tenant_reader.blockers(TenantReader(reader, "shop"), own, now=now)
 
@@ -231,8 +231,8 @@ def test_migrated_operations_continue_to_their_end(path: Path) -> None:
         if each.call_state is CallState.UNKNOWN
     ]
     assert unknown
-    for each in unknown:
-        order(lambda work, o=each.key: outcome.resolve(work, o, done=True))
+    for operation in unknown:
+        order(lambda work, o=operation.key: outcome.resolve(work, o, done=True))
     order(lambda work: failures.restore_host(work, "h0"))
     world.advance("3h")
     rest = [
@@ -243,7 +243,7 @@ def test_migrated_operations_continue_to_their_end(path: Path) -> None:
     assert rest == []
     world.store.close()
     assert check(path) == []
-    # What was decided since stands behind what was before.
+    # Later decisions are listed after earlier ones.
     reopened = SqliteStore(path)
     keys = [entry.key for entry in reopened.read(entries)]
     reopened.close()

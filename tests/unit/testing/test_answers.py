@@ -76,11 +76,11 @@ SIZES = [
 def test_chunk_size_must_be_hexadecimal_digits(size: bytes) -> None:
     with pytest.raises(
         BrokenAnswerError, match="the size of a chunk is invalid"
-    ) as told:
+    ) as caught:
         read(CHUNKED + size + b"\r\nhello\r\n0\r\n\r\n")
-    assert told.value.how is How.MALFORMED
-    assert repr(size + b"\r\n") in str(told.value)
-    assert told.value.received.startswith(CHUNKED + size)
+    assert caught.value.how is How.MALFORMED
+    assert repr(size + b"\r\n") in str(caught.value)
+    assert caught.value.received.startswith(CHUNKED + size)
 
 
 LENGTHS = [
@@ -112,9 +112,9 @@ def test_content_length_must_be_decimal_digits(value: bytes) -> None:
     ],
 )
 def test_ambiguous_head_is_rejected(head: bytes) -> None:
-    with pytest.raises(BrokenAnswerError) as told:
+    with pytest.raises(BrokenAnswerError) as caught:
         read(OK + head + b"\r\n5\r\nhello\r\n0\r\n\r\n")
-    assert told.value.how is How.MALFORMED
+    assert caught.value.how is How.MALFORMED
 
 
 def test_chunk_longer_than_its_size_is_rejected() -> None:
@@ -153,10 +153,10 @@ ENDLESS = {
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_endless_answers_are_aborted(name: str) -> None:
-    with pytest.raises(BrokenAnswerError) as told:
+    with pytest.raises(BrokenAnswerError) as caught:
         pour(ENDLESS[name])
-    assert told.value.how is How.TOO_LONG
-    assert 0 < len(told.value.received) <= RECEIVED_BYTES_MAX
+    assert caught.value.how is How.TOO_LONG
+    assert 0 < len(caught.value.received) <= RECEIVED_BYTES_MAX
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_endless_answers_are_aborted(name: str) -> None:
     ],
 )
 def test_answer_with_a_too_large_length_is_rejected_at_once(data: bytes) -> None:
-    with pytest.raises(BrokenAnswerError) as told:
+    with pytest.raises(BrokenAnswerError) as caught:
         read(data, ends=False)
-    assert told.value.how is How.TOO_LONG
-    assert len(str(told.value)) < 300
+    assert caught.value.how is How.TOO_LONG
+    assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize("status", [b"204 No", b"304 Same"])
@@ -190,10 +190,10 @@ def test_truncated_answer_is_rejected(name: str) -> None:
         reader = Reader()
         reader.feed(whole[:at])
         if reader.answer is None:
-            with pytest.raises(BrokenAnswerError, match="cut short") as told:
+            with pytest.raises(BrokenAnswerError, match="cut short") as caught:
                 reader.end()
-            assert told.value.how is How.CUT
-            assert told.value.received == whole[:at]
+            assert caught.value.how is How.CUT
+            assert caught.value.received == whole[:at]
 
 
 @given(tail=st.binary(max_size=60), head=st.sampled_from([CHUNKED, OK, b"HTTP/1.1 2"]))

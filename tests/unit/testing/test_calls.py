@@ -139,10 +139,10 @@ def test_wrong_value_is_reported_with_its_name(
     call = called(fronts[kind], name)
     for value in (object(), Strange(), b"web_0", [None], {1: 2}):
         args, kwargs = given(kind, name, parameter, value)
-        with pytest.raises(RefusedError) as told:
+        with pytest.raises(RefusedError) as caught:
             call(*args, **kwargs)
-        assert told.value.message.startswith(f"{parameter} must be ")
-        assert ", not " in told.value.message
+        assert caught.value.message.startswith(f"{parameter} must be ")
+        assert ", not " in caught.value.message
 
 
 @pytest.mark.parametrize(("kind", "name", "parameter"), PARAMETERS)
@@ -168,11 +168,11 @@ def test_call_with_unknown_argument_shows_its_signature(
 ) -> None:
     call = called(fronts[kind], name)
     shown = kind.__name__ if name == "__init__" else rf"{kind.__name__}\.\w+"
-    with pytest.raises(RefusedError, match=rf'^{shown} has no "nonsense"') as told:
+    with pytest.raises(RefusedError, match=rf'^{shown} has no "nonsense"') as caught:
         call(nonsense=1)
-    assert re.search(rf"\nhint: Use {shown}\(.*\)\.$", str(told.value))
+    assert re.search(rf"\nhint: Use {shown}\(.*\)\.$", str(caught.value))
     parameters = inspect.signature(getattr(kind, name)).parameters.values()
-    if not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+    if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         with pytest.raises(RefusedError, match=r"takes at most .*, not 9\n"):
             call(*range(9))
 
@@ -199,10 +199,10 @@ def test_unknown_vm_is_reported_with_known_names(
 ) -> None:
     with ScheduledEvents(clock="virtual") as world:
         world.vm("web_1").reboot()
-        with pytest.raises(RefusedError) as told:
+        with pytest.raises(RefusedError) as caught:
             call(world)
-    assert told.value.message.startswith('there is no VM "web_9" (did you mean "web_')
-    assert told.value.message.endswith("; known: web_0, web_1, web_2")
+    assert caught.value.message.startswith('there is no VM "web_9" (did you mean "web_')
+    assert caught.value.message.endswith("; known: web_0, web_1, web_2")
 
 
 @pytest.mark.parametrize(
@@ -316,9 +316,9 @@ def test_error_suggests_the_right_call(
 ) -> None:
     with ScheduledEvents(clock="virtual") as world:
         world.vm("web_1").reboot()
-        with pytest.raises(ForewarnError) as told:
+        with pytest.raises(ForewarnError) as caught:
             call(world)
-    assert message in str(told.value)
+    assert message in str(caught.value)
 
 
 def test_long_lists_of_names_are_shortened() -> None:
@@ -372,9 +372,11 @@ def test_help_shows_the_signature_of_a_call() -> None:
 
 
 def test_missing_file_error_names_the_search_directory(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as told:
+    with pytest.raises(FileNotFoundError) as caught:
         ScheduledEvents(fleet=Path("nowhere.toml"))
-    assert told.value.__notes__ == [f"hint: 'nowhere.toml' is relative to {Path.cwd()}"]
-    with pytest.raises(FileNotFoundError) as told:
+    assert caught.value.__notes__ == [
+        f"hint: 'nowhere.toml' is relative to {Path.cwd()}"
+    ]
+    with pytest.raises(FileNotFoundError) as caught:
         ScheduledEvents(fleet=tmp_path / "nowhere.toml")
-    assert not hasattr(told.value, "__notes__")
+    assert not hasattr(caught.value, "__notes__")

@@ -56,10 +56,10 @@ def test_channel_answers_a_sequence_of_messages() -> None:
         '{"do":"advance","by":2}',
         '{"do":"events"}',
     ]
-    told: list[str] = []
+    messages: list[str] = []
     before = set(threading.enumerate())
-    channel.serve(lines, told.append)
-    begun, nothing, rebooted, advanced, listed = map(json.loads, told)
+    channel.serve(lines, messages.append)
+    begun, nothing, rebooted, advanced, listed = map(json.loads, messages)
     assert [vm["name"] for vm in begun["vms"]] == ["web_0", "web_1"]
     assert begun["hosts"] == ["h0", "h1", "spare"]
     assert nothing["error"] == "an empty line is not a request"
@@ -164,9 +164,9 @@ def test_requests_of_a_program_can_be_awaited_and_asserted(talk: Talk) -> None:
     assert talk.done("status", event=event)["event"]["status"] == "Scheduled"
     talk.done("release")
     assert talk.done("status", event=event)["event"]["status"] == "Started"
-    seen = talk.done("journal")["requests"]
-    later = talk.done("journal", vm="web_0", since=seen[0]["number"])["requests"]
-    assert later == seen[1:]
+    requests = talk.done("journal")["requests"]
+    later = talk.done("journal", vm="web_0", since=requests[0]["number"])["requests"]
+    assert later == requests[1:]
     assert talk.done("assert_no_deviations", but=["too-often", "again"]) == {}
     assert isinstance(talk.done("deviations")["deviations"], list)
     talk.done("faults", faults="503")
@@ -411,10 +411,10 @@ def a_line(draw: st.DrawFn) -> dict[str, Any]:
 @hypothesis.given(lines=st.lists(a_line(), max_size=8))
 def test_invalid_line_does_not_end_the_channel(lines: list[dict[str, Any]]) -> None:
     begin = {"do": "world", "clock": "virtual", "vms": 1}
-    told: list[str] = []
-    channel.serve(map(json.dumps, [begin, *lines]), told.append)
-    assert len(told) == len(lines) + 1
-    answers = [json.loads(line) for line in told]
+    messages: list[str] = []
+    channel.serve(map(json.dumps, [begin, *lines]), messages.append)
+    assert len(messages) == len(lines) + 1
+    answers = [json.loads(line) for line in messages]
     assert all(isinstance(answer["ok"], bool) for answer in answers)
     assert not [answer for answer in answers if answer.get("kind") == "bug"]
 
@@ -427,10 +427,10 @@ def test_every_verb_is_documented_with_its_keys() -> None:
 
 
 def test_vms_of_a_world_have_the_requested_names() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     begin = {"do": "world", "names": ["zeus", "alpha"], "scenario": "user-reboot"}
-    channel.serve([json.dumps({**begin, "expect": "none"})], told.append)
-    [answer] = map(json.loads, told)
+    channel.serve([json.dumps({**begin, "expect": "none"})], messages.append)
+    [answer] = map(json.loads, messages)
     assert [vm["name"] for vm in answer["vms"]] == ["zeus", "alpha", "web_2"]
 
 
@@ -478,7 +478,7 @@ def test_end_of_the_input_judges_open_worlds() -> None:
     ]
     answers: list[str] = []
     [unseen] = channel.serve(map(json.dumps, lines), answers.append)
-    assert [json.loads(each)["ok"] for each in answers] == [True] * 4
+    assert [json.loads(answer)["ok"] for answer in answers] == [True] * 4
     assert unseen.startswith("world 'a': ")
     assert "a client asks for its events" in unseen
 

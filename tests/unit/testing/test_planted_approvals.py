@@ -43,9 +43,9 @@ def test_approved_event_starts_at_once_and_is_removed_later() -> None:
 
 def test_old_client_can_approve_several_events_with_extra_members() -> None:
     visit = Visit(pace=planted.AT_ONCE)
-    seen = events_of(visit)
+    events = events_of(visit)
     names = ("Reboot web_0", "Redeploy web_1")
-    entries = [{"EventId": seen[name]["EventId"]} for name in names]
+    entries = [{"EventId": events[name]["EventId"]} for name in names]
     body = json.dumps({"DocumentIncarnation": "2", "StartRequests": entries}).encode()
     target = f"{EVENTS}?api-version=2017-08-01"
     headers = (MARK, ("If-None-Match", "2"), ("Content-Type", "text/plain"))
@@ -56,8 +56,8 @@ def test_old_client_can_approve_several_events_with_extra_members() -> None:
 
 def test_deletions_of_one_request_wait_for_each_other() -> None:
     visit = Visit(pace=planted.AT_ONCE)
-    seen = events_of(visit)
-    first, second = seen["Terminate web_10"], seen["Terminate web_11"]
+    events = events_of(visit)
+    first, second = events["Terminate web_10"], events["Terminate web_11"]
     assert first["NotBefore"] == second["NotBefore"]
     visit.ask(post(first["EventId"]))
     assert events_of(visit)["Terminate web_10"]["EventStatus"] == "Scheduled"

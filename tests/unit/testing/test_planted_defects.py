@@ -26,7 +26,7 @@ def at_once() -> list[Exchange]:
 
 
 def test_defects_cover_each_part_of_the_protocol() -> None:
-    clauses = {each.clause for each in DEFECTS}
+    clauses = {defect.clause for defect in DEFECTS}
     assert clauses <= {
         f"{section}.{number}"
         for section, last in enumerate(CLAUSES, start=1)
@@ -36,7 +36,7 @@ def test_defects_cover_each_part_of_the_protocol() -> None:
     assert {f"1.{n}" for n in range(1, 13)} <= clauses
     assert {f"2.{n}" for n in range(1, 11)} <= clauses
     assert {f"3.{n}" for n in range(1, 7)} <= clauses
-    assert sum(each.is_decidable for each in DEFECTS) >= 34 + 7
+    assert sum(defect.is_decidable for defect in DEFECTS) >= 34 + 7
 
 
 def test_each_defect_has_a_description_and_a_check() -> None:
@@ -45,7 +45,7 @@ def test_each_defect_has_a_description_and_a_check() -> None:
         assert re.fullmatch(r"[A-Z0-9`/].*[.)]", defect.wrong), defect
         assert re.fullmatch(r".*[^.]", defect.why), defect
         parts = (defect.story, defect.endpoint, defect.connection)
-        wrong = [each for each in parts if ".faults_" in each.__module__]
+        wrong = [part for part in parts if ".faults_" in part.__module__]
         assert len(wrong) == 1, defect
 
 
@@ -61,12 +61,12 @@ def test_each_defect_changes_an_answer(
 
 @pytest.mark.parametrize(
     "defect",
-    [each for each in DEFECTS if each.story is not planted.Story],
+    [defect for defect in DEFECTS if defect.story is not planted.Story],
     ids=lambda each: each.name,
 )
 def test_story_with_a_defect_runs_to_its_end(defect: planted.Defect) -> None:
     """A step at the wrong time must not stop the later steps."""
-    assert [each.vm for each in Visit(defect).play()][-2:] == ["web_0", "web_1"]
+    assert [exchange.vm for exchange in Visit(defect).play()][-2:] == ["web_0", "web_1"]
 
 
 def test_runs_without_a_defect_are_identical(

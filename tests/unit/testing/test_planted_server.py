@@ -70,10 +70,10 @@ def healthy(quick: list[Exchange], at_once: list[Exchange]) -> list[Exchange]:
 
 def documents(exchanges: list[Exchange]) -> Iterator[tuple[Exchange, dict[str, Any]]]:
     """Yield the documents of requests with only a version."""
-    for each in exchanges:
-        is_get = each.sent.startswith(b"GET ") and each.version in VERSIONS
-        if is_get and each.status == 200:
-            yield each, json.loads(each.body)
+    for exchange in exchanges:
+        is_get = exchange.sent.startswith(b"GET ") and exchange.version in VERSIONS
+        if is_get and exchange.status == 200:
+            yield exchange, json.loads(exchange.body)
 
 
 def newest(exchanges: list[Exchange], vm: str) -> list[tuple[Micros, dict[str, Any]]]:
@@ -96,8 +96,8 @@ def test_strict_decoder_reports_no_warnings(healthy: list[Exchange]) -> None:
     found = 0
     for each, document in documents(healthy):
         reading = decode(each.body, underscored=each.version == PREVIEW)
-        assert not reading.oddities
-        assert all(each.id_on_wire == each.event_id for each in reading.notices)
+        assert not reading.warnings
+        assert all(notice.id_on_wire == notice.event_id for notice in reading.notices)
         assert len(reading.notices) == len(document["Events"])
         found += len(reading.notices)
     assert found > 1_000
@@ -171,7 +171,7 @@ def test_events_only_move_forward_and_never_return(quick: list[Exchange]) -> Non
     lives: dict[str, list[str]] = defaultdict(list)
     ended: set[str] = set()
     for _, document in newest(quick, "web_0"):
-        there = {each["EventId"]: each["EventStatus"] for each in document["Events"]}
+        there = {event["EventId"]: event["EventStatus"] for event in document["Events"]}
         assert not ended & there.keys()
         ended |= lives.keys() - there.keys()
         for event_id, status in there.items():
@@ -195,9 +195,11 @@ def test_only_status_and_not_before_of_an_event_change(quick: list[Exchange]) ->
 def test_without_approval_nothing_starts_before_its_time(
     quick: list[Exchange],
 ) -> None:
-    watched = [each for each in quick if b"POST" not in each.sent]
+    watched = [exchange for exchange in quick if b"POST" not in exchange.sent]
     ends = next(
-        each.at for each in quick if each.vm == "web_2" and b"POST" in each.sent
+        exchange.at
+        for exchange in quick
+        if exchange.vm == "web_2" and b"POST" in exchange.sent
     )
     times: dict[str, Micros] = {}
     started: set[str] = set()
@@ -233,7 +235,9 @@ def test_routine_work_is_announced_in_one_fault_domain_at_a_time(
     healthy: list[Exchange],
 ) -> None:
     for _, document in newest(healthy, "web_0"):
-        routine = [each for each in document["Events"] if each["EventType"] == "Freeze"]
+        routine = [
+            event for event in document["Events"] if event["EventType"] == "Freeze"
+        ]
         assert len(routine) <= 1
 
 
@@ -413,7 +417,7 @@ def test_a_connection_carries_many_requests_and_each_vm_has_its_port() -> None:
         connection.close()
         assert after["DocumentIncarnation"] == 3
         theirs = asked(served.urls["db_0"] + EVENTS)
-        assert [each["Resources"] for each in theirs["Events"]] == [["db_0"]]
+        assert [event["Resources"] for event in theirs["Events"]] == [["db_0"]]
 
 
 def test_server_can_start_healthy_or_with_a_defect() -> None:

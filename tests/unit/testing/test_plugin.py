@@ -156,11 +156,11 @@ def test_failure_message_has_events_and_requests(
         monkeypatch.delenv(name, raising=False)
     done = run(pytester, FAILURES, "-p", "no:randomly", "-p", "no:xdist")
     done.assert_outcomes(failed=5, passed=1, errors=1)
-    told = _told(done.outlines)
+    message = _told(done.outlines)
     golden = GOLDEN / "failures.txt"
     if request.config.getoption("--rewrite"):
-        golden.write_text(told, encoding="utf-8")
-    assert told == golden.read_text(encoding="utf-8")
+        golden.write_text(message, encoding="utf-8")
+    assert message == golden.read_text(encoding="utf-8")
 
 
 def _told(lines: list[str]) -> str:

@@ -79,11 +79,11 @@ class Tape:
 
     def brief(self) -> list[str]:
         """Return the seconds and the kind of each line."""
-        told: list[str] = []
+        messages: list[str] = []
         for line in self.written:
             [what, *_] = [key for key in line if key not in {"at", "took"}]
-            told.append(f"{line['at'] / SECOND:g} {what} {line[what]}")
-        return told
+            messages.append(f"{line['at'] / SECOND:g} {what} {line[what]}")
+        return messages
 
 
 def tape(*outcomes: Outcome) -> Tape:

@@ -129,7 +129,7 @@ def test_several_vms_are_deleted_together(still: ScheduledEvents) -> None:
     assert [event.type for event in events] == ["Terminate", "Terminate"]
     events[0].approve("web_0")
     events[0].assert_status("Scheduled")
-    assert "has not approved the deletion of vm web_1" in events[0].waits_for[0]
+    assert "has not approved the deletion of VM web_1" in events[0].waits_for[0]
     events[1].approve("web_1")
     events[0].assert_status("Started")
     assert still.event(events[0].id.lower()).id == events[0].id
@@ -270,9 +270,9 @@ def test_vms_can_be_added_and_removed(world: ScheduledEvents) -> None:
 def test_requests_can_be_awaited_and_asserted(world: ScheduledEvents) -> None:
     vm = world.vm("web_0")
     with Program(vm.url).running():
-        found = vm.wait_for_requests(2)
+        entries = vm.wait_for_requests(2)
         assert len(world.wait_for_requests()) >= 1
-    assert [seen.method for seen in found] == ["GET", "GET"]
+    assert [seen.method for seen in entries] == ["GET", "GET"]
     vm.assert_asked(at_least=2)
     vm.assert_approved_nothing()
     world.assert_no_deviations()

@@ -58,13 +58,13 @@ def test_world_raises_the_limit_of_open_files() -> None:
 
 def test_world_without_free_file_descriptors_reports_it() -> None:
     with ScheduledEvents() as world:
-        with open_files.no_more_files(), pytest.raises(StartError) as told:
+        with open_files.no_more_files(), pytest.raises(StartError) as caught:
             ScheduledEvents()
         assert (
-            told.value.message
+            caught.value.message
             == "cannot open a listener for VM web_0: Too many open files"
         )
-        assert "`ulimit -n`" in told.value.hint
+        assert "`ulimit -n`" in caught.value.hint
         # The failed world is closed, and the other worlds continue.
         assert Program(world.vm("web_0").url).events() == []
         with open_files.no_more_files(), pytest.raises(StartError):

@@ -223,10 +223,10 @@ def test_requests_for_events_are_refused_in_a_replay(
     still: ScheduledEvents, order: Callable[[ScheduledEvents], object]
 ) -> None:
     still.advance("10s")
-    with pytest.raises((RefusedError, IndexError)) as told:
+    with pytest.raises((RefusedError, IndexError)) as caught:
         order(still)
-    if told.type is RefusedError:
-        assert "its events cannot be changed\nhint: " in str(told.value)
+    if caught.type is RefusedError:
+        assert "its events cannot be changed\nhint: " in str(caught.value)
 
 
 @pytest.mark.parametrize(

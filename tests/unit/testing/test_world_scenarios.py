@@ -315,8 +315,8 @@ def test_scenario_timeout_reports_the_pending_expectations() -> None:
         eventually(lambda: world.events, bool)
         with pytest.raises(NotSeenError) as unseen:
             world.wait_for_scenario(timeout=0.2)
-        said = str(unseen.value)
-        assert "user-reboot did not end within 0.2 s; it waited for: " in said
-        assert "web_0 approves each event that names it" in said
-        assert "reboot of vm web_0 is Announced" in said
+        message = str(unseen.value)
+        assert "user-reboot did not end within 0.2 s; it waited for: " in message
+        assert "web_0 approves each event that names it" in message
+        assert "reboot of vm web_0 is Announced" in message
         world.close(judge=False)

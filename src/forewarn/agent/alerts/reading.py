@@ -221,10 +221,10 @@ def selection(only: Sequence[str], ignore: Sequence[str]) -> Selection:
 
 def selector(text: str) -> Selector:
     """Parse one selector; raises ValueError with a sentence."""
-    words = text.split()
-    if not 0 < len(words) <= WORDS_MAX:
+    terms = text.split()
+    if not 0 < len(terms) <= WORDS_MAX:
         raise ValueError(f"{quoted(text)} must have 1 to {WORDS_MAX} words")
-    return Selector(parts=tuple(_part(text, word) for word in words))
+    return Selector(parts=tuple(_part(text, word) for word in terms))
 
 
 def _part(text: str, word: str) -> tuple[str, str]:

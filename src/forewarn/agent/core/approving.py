@@ -200,7 +200,9 @@ def _unsent(task: Task, approved: Verdict) -> tuple[Task, tuple[Command, ...]]:
         asked=task.asked,
         retry_at=task.retry_at,
     )
-    others = tuple(each for each in approved.commands if not isinstance(each, Send))
+    others = tuple(
+        command for command in approved.commands if not isinstance(command, Send)
+    )
     return unsent, others
 
 
@@ -344,7 +346,7 @@ def _together(
     """
     resources = task.notice.resources
     before = tuple(takewhile(lambda other: not is_same(other, name), resources))
-    others = [each for each in resources if not is_same(each, name)]
+    others = [resource for resource in resources if not is_same(resource, name)]
     commands: tuple[Command, ...] = ()
     again: Micros | None = None
     if policy.has_peers:

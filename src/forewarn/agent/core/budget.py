@@ -96,7 +96,7 @@ def groups_of(task: Task, rule: Rule, policy: Policy) -> list[list[Handler]]:
 
 def required(task: Task, groups: Sequence[Sequence[Handler]]) -> list[str]:
     """Return the required handlers: those required at first, and those required now."""
-    wanted = [each.name for group in groups for each in group if each.required]
+    wanted = [handler.name for group in groups for handler in group if handler.required]
     return list(dict.fromkeys([*task.required, *wanted]))
 
 

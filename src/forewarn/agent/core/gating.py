@@ -231,7 +231,7 @@ def advance(
     if terms is None:
         return Change(memory=memory)
     held = tuple(each for each, passage in passages.items() if passage in HELD)
-    is_asked = any(each is not Passage.LATE for each in passages.values())
+    is_asked = any(passage is not Passage.LATE for passage in passages.values())
     notes = tuple(
         note_of(
             task,

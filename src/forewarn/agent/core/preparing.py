@@ -114,15 +114,19 @@ def _go_on(
                 task = one.task
                 taken.append(one)
         if taken:
-            wakes = [each.wake for each in taken if each.wake and each.wake > now]
+            wakes = [
+                progress.wake
+                for progress in taken
+                if progress.wake and progress.wake > now
+            ]
             return Progress(
                 task=task,
                 commands=(
                     *tightened,
-                    *(run for each in taken for run in each.commands),
+                    *(run for progress in taken for run in progress.commands),
                 ),
                 wake=min(wakes, default=None),
-                needed=tuple(name for each in taken for name in each.needed),
+                needed=tuple(name for progress in taken for name in progress.needed),
             )
     if any(_is_preparing(step) for step in task.steps):
         # A handler that the settings no longer have is still running.
@@ -170,7 +174,7 @@ def _span(
         if step.handler in {handler.name for handler in group}:
             remaining = list(groups[index:])
     span = budget.times(
-        next(each for each in remaining[0] if each.name == step.handler),
+        next(handler for handler in remaining[0] if handler.name == step.handler),
         remaining,
         until=until,
         is_hurried=budget.is_hurried(task),

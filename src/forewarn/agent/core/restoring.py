@@ -55,7 +55,7 @@ def advance(
 ) -> Change:
     """Run each `always` recovery once.
 
-    The handlers in `kept` have prepared for an event that has not ended.
+    The handlers in `held` have prepared for an event that has not ended.
     """
     if not memory.lost_journal or not memory.has_polled:
         return Change(memory=memory)

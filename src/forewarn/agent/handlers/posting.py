@@ -155,7 +155,9 @@ def secrets_of(template: Template) -> tuple[str, ...]:
     secrets += [each.rpartition("=")[2] for each in query.split("&")]
     secrets += [each for each in path.split("/")[_SLASHES:] if len(each) >= _LONG_PART]
     return tuple(
-        each for each in secrets if "{" not in each and len(each) >= SECRET_PART_MIN
+        secret
+        for secret in secrets
+        if "{" not in secret and len(secret) >= SECRET_PART_MIN
     )
 
 

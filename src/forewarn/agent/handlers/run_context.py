@@ -148,7 +148,7 @@ class RunContext:
         """Return the error of a run that has no time left, for raising.
 
         `doing` is an activity such as `waiting for 3 sessions`. In a block of `doing`,
-        the error names the activity of that block. `said` is the last error of a
+        the error names the activity of that block. `error` is the last error of a
         target that was unavailable.
         """
         doing = self._doing or doing

@@ -105,17 +105,19 @@ class ConsulWorker(Integration):
         known = self._listed(ask, context, key="ID", subject="services")
         self._maintained(context)
         return [
-            f"Consul's agent at {self._api.base} has no service {each}, or the token "
+            f"Consul's agent at {self._api.base} has no service {service}, or the token "
             "cannot read it"
-            for each in self._services
-            if each not in known
+            for service in self._services
+            if service not in known
         ]
 
     # Requests to Consul
 
     def _targets(self) -> tuple[str, ...]:
         """Return the checks that the settings require."""
-        return tuple(SERVICE_CHECK + each for each in self._services) or (NODE_CHECK,)
+        return tuple(SERVICE_CHECK + service for service in self._services) or (
+            NODE_CHECK,
+        )
 
     def _maintained(self, context: RunContext) -> dict[str, str]:
         """Return the checks of maintenance mode, each with its reason."""
@@ -132,9 +134,9 @@ class ConsulWorker(Integration):
     ) -> Mapping[str, Mapping[str, Any]]:
         """Return Consul's objects by ID; raises HandlerError for any other response."""
         answer, entries = self._api.allowed(ask, context, self._right)
-        for each in entries.values():
+        for entry in entries.values():
             # Each object contains its ID, so another JSON object is recognized.
-            if not members(each).get(key):
+            if not members(entry).get(key):
                 raise ask.unexpected(answer, f"no {subject} of Consul")
         return entries
 
@@ -166,7 +168,9 @@ class ConsulWorker(Integration):
 
     def _wait_for_clients(self, reasons: Sequence[str], context: RunContext) -> None:
         """Wait until clients no longer cache the address."""
-        starts = (instant_in(each.rpartition(" since ")[2]) or 0 for each in reasons)
+        starts = (
+            instant_in(reason.rpartition(" since ")[2]) or 0 for reason in reasons
+        )
         began = max(starts, default=0)
         left = min(began + self._wait - self._clock.now(), self._wait)
         doing = "waiting for clients that cache the address of this node"
@@ -176,9 +180,9 @@ class ConsulWorker(Integration):
 
     def _told(self, own: set[str], notes: Mapping[str, str]) -> str:
         return "; ".join(
-            f"{_name(each)} is in maintenance"
-            + ("" if each in own else f" set by others: {notes[each]}")
-            for each in self._targets()
+            f"{_name(target)} is in maintenance"
+            + ("" if target in own else f" set by others: {notes[target]}")
+            for target in self._targets()
         )
 
 

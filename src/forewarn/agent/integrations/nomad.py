@@ -209,7 +209,7 @@ class NomadWorker(Integration):
     ) -> tuple[str, ...]:
         """Wait until a drain is complete; return the allocations stopped by force.
 
-        `mine` is the metadata of the handler's drain; None: another drain.
+        `own` is the metadata of the handler's drain; None: another drain.
         Nomad knows the deadline of the handler's drain. When it has come, the handler
         sends it again, since the server may have been down or its clock may be wrong.
         """
@@ -276,14 +276,18 @@ class NomadWorker(Integration):
         path = f"/v1/node/{node_id}/allocations"
         ask = Ask(method="GET", path=path, shape=Shape.LIST)
         answer, allocations = self._answered(ask, context)
-        if not all(each.get("ID") and each.get("ClientStatus") for each in allocations):
+        if not all(
+            allocation.get("ID") and allocation.get("ClientStatus")
+            for allocation in allocations
+        ):
             raise ask.unexpected(answer, "no allocations of Nomad")
         return tuple(
-            str(each.get("Name") or each["ID"])
-            for each in allocations
-            if each["ClientStatus"] not in _ENDED
+            str(allocation.get("Name") or allocation["ID"])
+            for allocation in allocations
+            if allocation["ClientStatus"] not in _ENDED
             and (
-                self._drains_system or members(each.get("Job")).get("Type") != "system"
+                self._drains_system
+                or members(allocation.get("Job")).get("Type") != "system"
             )
         )
 

@@ -97,7 +97,7 @@ def _tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
         raise TypeError(f"{plain!r} is not a list")
     items = typing.cast("list[Any]", plain)
     if len(kinds) == 2 and kinds[1] is Ellipsis:  # noqa: PLR2004 - `tuple[X, ...]`
-        return tuple(_made(kinds[0], each) for each in items)
+        return tuple(_made(kinds[0], item) for item in items)
     if len(items) != len(kinds):
         raise ValueError(f"{plain!r} does not have {len(kinds)} members")
     return tuple(_made(kind, each) for kind, each in zip(kinds, items))

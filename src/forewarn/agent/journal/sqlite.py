@@ -65,7 +65,7 @@ class SqliteJournal:
         """Open or create the file; raises JournalError. `boot` is the ID of the VM's
         boot.
 
-        `opening` ensures that no other agent has the file open.
+        `path` is a lock on the file, so that no other agent has it open.
         """
         self._path = os.fspath(path)
         self._boot = boot
@@ -196,9 +196,9 @@ class SqliteJournal:
         if is_same and self._last_order == self._last_done:
             return
         outgoing = [
-            (note.at, each)
+            (note.at, notification)
             for note in notes
-            for each in self._create_notifications(note, memory)
+            for notification in self._create_notifications(note, memory)
         ]
         with self._file.transaction():
             for event_id in gone:

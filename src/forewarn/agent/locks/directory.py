@@ -220,10 +220,10 @@ class DirectoryLock(RegisterLock):
         self._files = DirectoryRegister(settings)
         super().__init__(self._files, settings, clock=clock)
 
-    def look(self, context: RunContext) -> str:
+    def describe(self, context: RunContext) -> str:
         """Check that a state could be written, and return the holders."""
         self._files.try_link()
-        return super().look(context)
+        return super().describe(context)
 
 
 def make(settings: LockSettings, *, clock: Clock, **_: object) -> DirectoryLock:

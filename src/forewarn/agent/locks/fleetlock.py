@@ -69,7 +69,7 @@ class FleetLock:
         if not _says_held(answer, kind):
             raise _refused(RELEASE, answer)
 
-    def look(self, context: RunContext) -> str:
+    def describe(self, context: RunContext) -> str:
         """Check that the server accepts connections; raises ForewarnError."""
         self._headers()
         timeout = min(REACH_TIMEOUT, round(context.remaining() * SECOND))

@@ -102,8 +102,10 @@ class LeaseRegister:
         spec = {**members(lease.get("spec")), "renewTime": _micro_time(page.now)}
         spec.pop("holderIdentity", None)
         if holders:
-            spec["holderIdentity"] = ", ".join(sorted(each.name for each in holders))
-            spec["acquireTime"] = _micro_time(max(each.since for each in holders))
+            spec["holderIdentity"] = ", ".join(
+                sorted(holder.name for holder in holders)
+            )
+            spec["acquireTime"] = _micro_time(max(holder.since for holder in holders))
             spec["leaseDurationSeconds"] = max(self._settings.ttl // SECOND, 1)
         return {**lease, "metadata": metadata, "spec": spec}
 

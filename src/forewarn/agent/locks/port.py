@@ -53,7 +53,7 @@ class Lock(Protocol):
         """Release the lock if that holder has it; raises ForewarnError."""
         ...
 
-    def look(self, context: RunContext) -> str:
+    def describe(self, context: RunContext) -> str:
         """Return a sentence about the holders; changes nothing; raises ForewarnError."""
         ...
 

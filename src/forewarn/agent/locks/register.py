@@ -116,7 +116,7 @@ class RegisterLock:
             f"other agents changed the list of holders {TRIES} times in the meantime"
         )
 
-    def look(self, context: RunContext) -> str:
+    def describe(self, context: RunContext) -> str:
         """Return who holds the lock; raises ForewarnError."""
         page, roster = self._read(context)
         who = described(roster, now=page.now)
@@ -191,11 +191,11 @@ def _holder(name: str, value: object) -> Holder:
 def text_of(roster: Roster) -> str:
     """Return the text of a roster."""
     holders = {
-        each.name: {
-            "since": format_instant(each.since),
-            "until": format_instant(each.until),
+        holder.name: {
+            "since": format_instant(holder.since),
+            "until": format_instant(holder.until),
         }
-        for each in roster
+        for holder in roster
     }
     return json.dumps({"holders": holders})
 
@@ -208,8 +208,8 @@ def taken(
     A holder keeps its slot even if the number of slots was reduced. Expired holders are
     removed.
     """
-    others = [each for each in roster if each.name != name and now < each.until]
-    own = [each for each in roster if each.name == name and now < each.until]
+    others = [holder for holder in roster if holder.name != name and now < holder.until]
+    own = [holder for holder in roster if holder.name == name and now < holder.until]
     if not own and len(others) >= slots:
         return None
     since = own[0].since if own else now
@@ -218,15 +218,15 @@ def taken(
 
 def without(roster: Roster, name: str) -> Roster:
     """Return the roster without `name`."""
-    return tuple(each for each in roster if each.name != name)
+    return tuple(holder for holder in roster if holder.name != name)
 
 
 def described(roster: Sequence[Holder], *, now: Micros) -> str:
     """Return the holders of the lock for a message; empty: it is free."""
-    valid = [each for each in roster if now < each.until]
+    valid = [holder for holder in roster if now < holder.until]
     shown = ", ".join(
-        f"{told(each.name, NAME_CHARACTERS)} since {format_instant(each.since // 1_000_000 * 1_000_000)}"
-        for each in valid[:SHOWN_MAX]
+        f"{told(holder.name, NAME_CHARACTERS)} since {format_instant(holder.since // 1_000_000 * 1_000_000)}"
+        for holder in valid[:SHOWN_MAX]
     )
     more = len(valid) - SHOWN_MAX
     return f"{shown} and {more} more" if more > 0 else shown

@@ -18,7 +18,7 @@ from forewarn.protocol.frozen import frozen_dataclass
 OTHER = "other"
 """The label for values that this version does not know."""
 
-TYPES = (*(each.value for each in EventType), OTHER)
+TYPES = (*(event_type.value for event_type in EventType), OTHER)
 STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
 PHASES = tuple(phase.value for phase in Phase)
 
@@ -78,7 +78,7 @@ METERS = (
         "forewarn_agent_polls_total",
         "counter",
         "Polls of the endpoint, by result.",
-        result=(each.value for each in OUTCOMES),
+        result=(outcome.value for outcome in OUTCOMES),
     ),
     _meter(
         "forewarn_agent_good_poll_age_seconds",
@@ -140,7 +140,7 @@ METERS = (
         "Completed runs of handlers, by result.",
         handler=(),
         phase=PHASES,
-        result=(each.value for each in StepState if each is not StepState.RUNNING),
+        result=(state.value for state in StepState if state is not StepState.RUNNING),
     ),
     _meter(
         "forewarn_agent_handler_seconds",

@@ -64,7 +64,7 @@ class Metrics:
         self._histograms: dict[tuple[str, ...], Histogram] = {}
         names = tuple(handlers)
         for meter in METERS:
-            for labels in product(*(each or names for each in meter.labels.values())):
+            for labels in product(*(label or names for label in meter.labels.values())):
                 if meter.buckets:
                     self._histograms[(meter.name, *labels)] = Histogram(meter.buckets)
                 elif meter.kind == "counter":
@@ -148,15 +148,15 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
     stages = Counter(task.stage for task in memory.tasks)
     notices = [task.notice for task in memory.tasks if task.mine and task.is_live]
     events = Counter(
-        (_known(each.event_type), STATUSES[each.has_started]) for each in notices
+        (_known(notice.event_type), STATUSES[notice.has_started]) for notice in notices
     )
     due = {
         kind: [
-            each.not_before / SECOND
-            for each in notices
-            if each.not_before is not None
-            and not each.has_started
-            and _known(each.event_type) == kind
+            notice.not_before / SECOND
+            for notice in notices
+            if notice.not_before is not None
+            and not notice.has_started
+            and _known(notice.event_type) == kind
         ]
         for kind in TYPES
     }

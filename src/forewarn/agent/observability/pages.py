@@ -154,7 +154,7 @@ class Pages:
                 "incarnation": watched.incarnation,
                 "events": watched.events,
                 "waits_for_changes": watched.waits,
-                "oddities": list(watched.oddities),
+                "warnings": list(watched.warnings),
             },
         }
         return status.document_of(

@@ -206,8 +206,8 @@ class Server:
             if self._wake is not None:
                 os.write(self._wake[1], b"x")
             self._thread.join(CONNECTION_SECONDS)
-        for each in self._peers:
-            each.close()
+        for peer in self._peers:
+            peer.close()
         for listener, address in self._listeners.items():
             if self._others is None:
                 listener.close()

@@ -83,7 +83,7 @@ def event_of(task: Task, *, waits: str = "", doubt: str = "") -> dict[str, Any]:
         "seen": instant_or_none(task.seen),
         "prepared": instant_or_none(task.prepared),
         "started": instant_or_none(task.started),
-        "gone": instant_or_none(task.gone),
+        "removed": instant_or_none(task.gone),
         "finished": instant_or_none(task.over),
         "runs": [_step(step) for step in task.steps],
     }

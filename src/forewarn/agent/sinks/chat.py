@@ -88,7 +88,7 @@ def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
     """Return the secret parts of a webhook's URL: those of its path and query."""
     _, _, rest = text.partition("://")
     parts = re.split(r"[/?&=]", rest)[1:] if rest else [text]
-    return tuple(each for each in parts if len(each) >= least)
+    return tuple(part for part in parts if len(part) >= least)
 
 
 def slack_message(notification: Notification) -> dict[str, Any]:

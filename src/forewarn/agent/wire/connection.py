@@ -268,7 +268,9 @@ class Lookup:
         except OSError as error:
             self._error = getattr(error, "strerror", None) or str(error)
             return
-        self._found = [(each[0], each[4]) for each in addresses][:ADDRESSES_MAX]
+        self._found = [(address[0], address[4]) for address in addresses][
+            :ADDRESSES_MAX
+        ]
 
 
 def look_up(host: str, port: int, flags: int) -> list[Any]:

@@ -48,7 +48,9 @@ _SERVER = "forewarn"
 _EMPTY = Reading(incarnation=None, notices=(), is_empty=True)
 
 _KNOWN = tuple(version.name for version in versions.VERSIONS)
-_UNDERSCORED = frozenset(each.name for each in versions.VERSIONS if each.underscore)
+_UNDERSCORED = frozenset(
+    version.name for version in versions.VERSIONS if version.underscore
+)
 
 
 class Result(enum.Enum):
@@ -261,7 +263,9 @@ class Endpoint:
             except UnreadableError as error:
                 return PollResult(result=Result.UNREADABLE, detail=error.message)
             self._body, self._reading = answer.body, reading
-            self._spelled = {each.event_id: each.id_on_wire for each in reading.notices}
+            self._spelled = {
+                notice.event_id: notice.id_on_wire for notice in reading.notices
+            }
         self._take_tag(answer)
         self._hear_offer(answer)
         return PollResult(
@@ -283,13 +287,13 @@ class Endpoint:
         If two different documents had the same tag, a later 304 could mean either of
         them. This also happens if a document was corrupted on its way and kept its tag.
         """
-        is_odd = self._reading is not None and bool(self._reading.oddities)
+        has_warnings = self._reading is not None and bool(self._reading.warnings)
         tag = answer.header("etag")
         if self._tagged is not None and self._tagged[0] == tag:
             same = self._tagged[1] == answer.body
             self._trusts_tags = self._trusts_tags and same
         self._tagged = None if tag is None else (tag, answer.body)
-        self._tag = tag if self._trusts_tags and not is_odd else None
+        self._tag = tag if self._trusts_tags and not has_warnings else None
 
     def _hear_offer(self, answer: Answer) -> None:
         self._knows_push = answer.header("server") == _SERVER

@@ -53,8 +53,8 @@ COMMANDS = (
 GROUPS = {
     "fleet": "check, apply, show and export the fleet",
     "config": "show and check the settings",
-    "brake": "stop and resume routine work",
-    "blackout": "set, show and remove times in which no routine work begins",
+    "brake": "stop and resume planned work",
+    "blackout": "set, show and remove times in which no planned work begins",
     "window": "set, show and clear the maintenance windows of scopes",
     "host": "cordon, open and drain hosts",
     "visit": "retry and skip failed visits of hosts",
@@ -66,7 +66,7 @@ GROUPS = {
     "addresses": "let the guests of this host reach 169.254.169.254",
     "webhook": "list and test receivers of webhooks",
     "relay": "run the relay of a host, and list the relays of all hosts",
-    "store": "check and back up the file of the store",
+    "store": "check, back up and restore the store",
     "agent": "watch for maintenance in a VM: prepare, approve, recover",
     "sim": "control a running simulator: its clock, events, faults, VMs",
 }

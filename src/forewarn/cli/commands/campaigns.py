@@ -1,6 +1,6 @@
 """The commands for campaigns."""
 
-from forewarn.cli.command_table import CLIENT, REASON, Command, Option
+from forewarn.cli.command_table import CLIENT, DRY_RUN, REASON, Command, Option
 
 _FILE = Option(name="file", metavar="FILE", help="Campaign file; - for standard input.")
 
@@ -82,7 +82,8 @@ CAMPAIGNS = (
         path=("campaign", "start"),
         summary="start a campaign whose plan you have seen",
         text="Start a campaign. --plan is the digest that `forewarn campaign plan` prints "
-        "last. If the file or the fleet has changed since then, nothing is started.",
+        "last. If the file or the fleet has changed since then, nothing is started, and the "
+        "refusal names the difference.",
         run="forewarn.cli.campaigns:start",
         options=(
             _FILE,
@@ -93,6 +94,7 @@ CAMPAIGNS = (
                 help="Digest of the plan.",
             ),
             REASON,
+            DRY_RUN,
             *CLIENT,
         ),
         examples=("forewarn campaign start bios.toml --plan 9f31c0a45be2d708",),
@@ -120,10 +122,9 @@ CAMPAIGNS = (
     Command(
         path=("campaign", "report"),
         summary="show the results of a campaign",
-        text="Show the results of a campaign, which can still run: hosts by state and stage, "
-        "the downtime and moves of VMs, the notice and approvals, where the time went, "
-        "and failures with their notes. An attempt is an operation on a host; a host has "
-        "several if it was retried.",
+        text="Show the results so far: hosts by state and stage; downtime and moves of VMs; "
+        "notice and approvals; the time in each phase; failures with their notes. The "
+        "campaign can still run. A host that was retried has several attempts.",
         run="forewarn.cli.campaigns:report",
         options=(
             _CAMPAIGN,

@@ -8,13 +8,15 @@ from forewarn.cli.command_table import (
     Command,
     Option,
 )
+from forewarn.verbs.explained_kinds import EXPLAINED_KINDS
 
 _VM = Option(name="--vm", metavar="VM", help="Only this VM.")
+_ROLLOUT = Option(name="--rollout", metavar="ROLLOUT", help="Only this rollout.")
 _FILTERS = (
     _VM,
     *SELECTORS,
     NAMES_FILE,
-    Option(name="--rollout", metavar="ROLLOUT", help="Only this rollout."),
+    _ROLLOUT,
 )
 LISTS = (
     Command(
@@ -57,9 +59,14 @@ LISTS = (
         options=(
             *_FILTERS[:-1],
             Option(name="--all", is_flag=True, help="Include ended rollouts."),
+            WATCH,
             *CLIENT,
         ),
-        examples=("forewarn rollout list", "forewarn rollout list --all --json"),
+        examples=(
+            "forewarn rollout list",
+            "forewarn rollout list --all --json",
+            "forewarn rollout list --watch",
+        ),
     ),
     Command(
         path=("rollout", "show"),
@@ -101,19 +108,21 @@ LISTS = (
     Command(
         path=("explain",),
         summary="show why an object waits, and who can continue it",
-        text="Show the state of an operation, rollout, event, campaign, host or VM, and "
-        "every reason why it waits. Reasons with a remedy come first.",
+        text="Show the state of an operation, rollout, event, campaign, host, VM or any other "
+        "object with a name, and every reason why its work waits. Reasons with a remedy come "
+        "first. A host, VM or campaign comes before another object with the same name.",
         run="forewarn.cli.attention:explain",
         options=(
             Option(
                 name="id",
                 metavar="ID",
-                help="ID of an operation, rollout or event, or name of a campaign, host or "
-                "VM.",
+                help="ID of an operation, rollout, event, visit or token, or name of a campaign, "
+                "host, VM, scope, tenant, blackout, check, webhook, token, replica, rack, "
+                "cluster, zone or pool.",
             ),
             Option(
                 name="--kind",
-                choices=("host", "vm", "campaign"),
+                choices=EXPLAINED_KINDS,
                 help="Which to explain if several have the same name.",
             ),
             *CLIENT,
@@ -180,6 +189,7 @@ LISTS = (
         options=(
             _VM,
             *SELECTORS,
+            _ROLLOUT,
             *CLIENT,
         ),
         examples=("forewarn waits", "forewarn waits --tenant shop"),

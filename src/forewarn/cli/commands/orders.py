@@ -2,13 +2,15 @@
 
 from forewarn.cli.command_table import (
     CLIENT,
+    DRY_RUN,
     NAMES_FILE,
     REASON,
     SELECTORS,
     Command,
     Option,
 )
-from forewarn.verbs.model import Answer, Argument, Entry, Form
+from forewarn.verbs.campaign_terms import HOSTS
+from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
 from forewarn.verbs.table import VERBS
 
 
@@ -23,7 +25,8 @@ def _option(argument: Argument) -> Option:
         choices=argument.words,
         is_flag=argument.form is Form.SWITCH,
         is_needed=argument.is_needed and not is_place,
-        is_optional=is_place and not argument.is_needed,
+        # Hosts of a campaign can be selected.
+        is_optional=is_place and (is_list or not argument.is_needed),
         many=is_list and is_place,
         repeated=is_list and not is_place,
         may_be_empty=argument.form is Form.TEXT,
@@ -37,6 +40,14 @@ _ALL = Option(
 )
 
 
+_REVISION = Option(
+    name="--revision",
+    metavar="REVISION",
+    help="`revision` of the campaign that you have seen, from `campaign show --json`. After "
+    "another decision about it, the request is refused.",
+)
+
+
 def command(entry: Entry) -> Command:
     """Return the command of a verb."""
     targets = Option(
@@ -46,6 +57,7 @@ def command(entry: Entry) -> Command:
         is_optional=entry.targets.is_list,
         help=entry.targets.about,
     )
+    takes_hosts = any(argument.key == HOSTS for argument in entry.arguments)
     return Command(
         path=entry.path,
         summary=entry.summary,
@@ -55,7 +67,10 @@ def command(entry: Entry) -> Command:
             targets,
             *((*SELECTORS, NAMES_FILE) if entry.targets.is_list else ()),
             *map(_option, entry.arguments),
+            *((*SELECTORS, NAMES_FILE) if takes_hosts else ()),
             REASON,
+            DRY_RUN,
+            *((_REVISION,) if entry.targets.kind is Kind.CAMPAIGN else ()),
             *((_ALL,) if entry.answer is Answer.REQUEST else ()),
             *CLIENT,
         ),

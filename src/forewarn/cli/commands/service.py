@@ -77,8 +77,8 @@ SERVICE = (
         "waits until it takes it. Times before the last start of the service are not "
         "known.",
         run="forewarn.cli.relay_list:list_",
-        options=CLIENT,
-        examples=("forewarn relay list", "forewarn relay list --json"),
+        options=(*SELECTORS, *CLIENT),
+        examples=("forewarn relay list", "forewarn relay list --rack r7 --json"),
     ),
     Command(
         path=("config", "show"),
@@ -135,7 +135,7 @@ SERVICE = (
                 name="--inventory",
                 is_flag=True,
                 help="The file is the output of `fleet discover`. It is merged separately "
-                "from the files of authors, whose values count.",
+                "from the files that people apply. Their values take precedence.",
             ),
             Option(
                 name="--removals-max",

@@ -71,8 +71,8 @@ SIMULATE = Command(
             name="--speed",
             metavar="N",
             help="Divide every notice, impact and recovery by N. NotBefore is divided "
-            "too, so it matches the clock. Default: the speed of the scenario's alias or "
-            "file, or 60 (a minute takes a second); 1 for a recording. Notices above 5 s "
+            "too, so it matches the clock. Default: the speed that the scenario sets, "
+            "otherwise 60 (a minute takes a second). A recording plays at 1. Notices above 5 s "
             "stay at least 5 s long, and impacts above 2 s at least 2 s.",
         ),
         Option(

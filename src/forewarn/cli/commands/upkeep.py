@@ -1,6 +1,14 @@
 """The commands for tokens, receivers of webhooks, the file of the store, and completion."""
 
-from forewarn.cli.command_table import CLIENT, JSON, REASON, WATCH, Command, Option
+from forewarn.cli.command_table import (
+    CLIENT,
+    DRY_RUN,
+    JSON,
+    REASON,
+    WATCH,
+    Command,
+    Option,
+)
 from forewarn.verbs.roles import TENANT_ROLES, Role, role_names
 
 CONSOLE = (
@@ -64,8 +72,8 @@ WEBHOOKS = (
 BRAKE = (
     Command(
         path=("brake", "on"),
-        summary="stop routine work",
-        text="Stop routine work: while the brake is on, no maintenance, OS upgrade or "
+        summary="stop planned work",
+        text="Stop planned work: while the brake is on, no maintenance, OS upgrade or "
         "reimage is announced or started. Work that has started continues, and so do "
         "failures, predicted failures and requests of users. The brake comes on by itself "
         "if more hosts or VMs are lost than [brake] in forewarn.toml allows; then announced "
@@ -73,10 +81,11 @@ BRAKE = (
         run="forewarn.cli.brake:put_on",
         options=(
             REASON,
+            DRY_RUN,
             Option(
                 name="--withdraw",
                 is_flag=True,
-                help="Withdraw announced routine work, too, instead of holding it. Hosts "
+                help="Withdraw announced planned work, too, instead of holding it. Hosts "
                 "of a rollout are announced again after the brake.",
             ),
             *CLIENT,
@@ -88,10 +97,10 @@ BRAKE = (
     ),
     Command(
         path=("brake", "off"),
-        summary="resume routine work",
-        text="Resume routine work. Operations that the brake held are checked at once.",
+        summary="resume planned work",
+        text="Resume planned work. Operations that the brake held are checked at once.",
         run="forewarn.cli.brake:take_off",
-        options=(REASON, *CLIENT),
+        options=(REASON, DRY_RUN, *CLIENT),
         examples=("forewarn brake off --reason 'power is stable again'",),
     ),
     Command(
@@ -312,6 +321,13 @@ _CONFIG = Option(
     help="Settings file with [store]. Default: forewarn.toml, if it exists.",
 )
 
+_STORE = Option(
+    name="file",
+    metavar="STORE",
+    is_optional=True,
+    help="A file, or the URL of a store. Default: [store] url.",
+)
+
 UPKEEP = (
     Command(
         path=("store", "check"),
@@ -322,12 +338,7 @@ UPKEEP = (
         "the check reads a snapshot, and the server itself checks the pages.",
         run="forewarn.cli.store:check",
         options=(
-            Option(
-                name="file",
-                metavar="STORE",
-                is_optional=True,
-                help="A file, or the URL of a store. Default: [store] url.",
-            ),
+            _STORE,
             _CONFIG,
             JSON,
         ),
@@ -347,6 +358,21 @@ UPKEEP = (
             JSON,
         ),
         examples=("forewarn store backup /var/backups/forewarn.db",),
+    ),
+    Command(
+        path=("store", "restored"),
+        summary="let relays follow a store that was restored from a backup",
+        text="Begin a restored store above all that was served from the lost one, before "
+        "the service starts with it: its term, and the documents of all VMs. A relay "
+        "does not follow a store that has lost what it has served, because it may be an "
+        "old copy. Stop the service first.",
+        run="forewarn.cli.store:restored",
+        options=(
+            _STORE,
+            _CONFIG,
+            JSON,
+        ),
+        examples=("forewarn store restored forewarn.db",),
     ),
     Command(
         path=("store", "copy"),

@@ -6,6 +6,11 @@ import { parse } from "./text.js";
 
 /** A response that takes longer counts as missing. */
 const ANSWER_MS = 15_000;
+/**
+ * How old an answer may be, in seconds: who looks at the same shares it. A list that has changed
+ * meanwhile is fetched once more.
+ */
+export const RECENT_SECONDS = 1;
 /** Delays before a request is retried with the same key, in ms; the last is repeated. */
 const RETRY_DELAYS_MS = [1000, 2000, 4000, 8000];
 
@@ -91,7 +96,8 @@ function learnFrom(response, took) {
 }
 
 /** @param {string} path @returns {Promise<any>} */
-export const get = (path) => send(path);
+export const get = (path) =>
+  send(path, { headers: { "Cache-Control": `max-age=${RECENT_SECONDS}` } });
 
 /**
  * All pages of a list, up to a number of them.

@@ -37,6 +37,8 @@ const UNREAD = [401, 403, 429];
  * @property {boolean} [isCounted] False: the service does not count what it does.
  * @property {(answer: any) => void} [then] What follows when it is done.
  * @property {string} [back] The button that does nothing.
+ * @property {(other: any) => Partial<Ask>} [again] What the order becomes if it is refused because
+ *   of another decision, which is `other`.
  */
 
 /**
@@ -85,7 +87,7 @@ export function ask(ask) {
   draw();
   const dialog = place.querySelector("dialog");
   if (!dialog?.open) dialog?.showModal();
-  const first = dialog?.querySelector(ask.presets ? "input[type=radio]" : "textarea");
+  const first = dialog?.querySelector(ask.isStop && ask.presets ? "input[type=radio]" : "textarea");
   /** @type {HTMLElement | null | undefined} */ (
     first ?? dialog?.querySelector("footer button")
   )?.focus();
@@ -136,6 +138,7 @@ async function measure() {
     mine.effect = {
       ...answer.effect,
       waiting_hosts: answer.waiting_hosts,
+      moves: answer.moves,
       refused: answer.refused ?? [],
     };
     if (before && size(mine.effect) > size(before)) {
@@ -208,7 +211,10 @@ async function submit(event) {
     mine.step = "edit";
     mine.tries = 0;
     // Who reads what another has decided may give the order all the same.
-    if (error instanceof Refused && error.kind === "conflict") delete mine.ask.body.revision;
+    if (error instanceof Refused && error.kind === "conflict") {
+      delete mine.ask.body.revision;
+      if (error.body.changed) Object.assign(mine.ask, mine.ask.again?.(error.body.changed));
+    }
     void measure();
   }
   draw();
@@ -239,7 +245,8 @@ function choose(preset) {
 /** @param {Ask} ask @param {Open} at */
 const why = (ask, at) =>
   html`<div>
-    <label for="reason"><b>Why?</b></label> <span class="soft">shown in the history</span>
+    <label for="reason"><b>Why?</b></label>
+    <span class="soft">shown in the history, which all operators read</span>
     ${
       ask.presets
         ? html`<div class="chips" role="radiogroup" aria-label="Reasons">

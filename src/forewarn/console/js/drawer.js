@@ -133,7 +133,7 @@ function why(host) {
         (/** @type {any} */ each) =>
           html`<li>
             ${marked(each.text)}${
-              each.until
+              each.until && each.kind !== "not before"
                 ? html` <span class="soft nw">(${time.until(time.at(each.until))})</span>`
                 : nothing
             }${
@@ -243,37 +243,48 @@ function output(host) {
   </div>`;
 }
 
-/** @param {any} campaign @param {any} host */
-function acts(campaign, host) {
-  const hasStarted = ["impacting", "recovering"].includes(host.state);
-  const isOver = ["done", "skipped"].includes(host.state) || Boolean(campaign.ended);
-  if (isOver) return nothing;
-  const isFailed = host.state === "failed";
-  const isAnnounced = ["announced", "ready"].includes(host.state);
-  const vms = host.vm_list.map((/** @type {any} */ each) => each.vm);
-  const found = [
-    isFailed && mayOrder("campaign-retry")
-      ? html`<button @click=${() => orders.retry(campaign, [host.host])}>Retry…</button>`
-      : "",
-    !isFailed && !hasStarted && vms.length && mayOrder("expedite")
-      ? html`<button @click=${() => orders.expedite(host.host, vms)}>Expedite…</button>`
-      : "",
-    !hasStarted && mayOrder("campaign-skip")
-      ? html`<button @click=${() => orders.skip(campaign, [host.host])}>Skip host…</button>`
-      : "",
-    (isAnnounced || hasStarted) && mayOrder("cancel")
-      ? html`<button
-          aria-disabled=${hasStarted ? "true" : "false"}
-          title=${hasStarted ? "It has started, which is its point of no return" : ""}
-          @click=${() => !hasStarted && orders.cancel(host.operation, host.host)}
-        >
-          Cancel…
-        </button>`
-      : "",
-  ].filter(Boolean);
+/**
+ * The button of each request: its text, and what it asks.
+ * @type {Record<string, [string, (campaign: any, host: any) => void]>}
+ */
+const ACTS = {
+  "campaign-retry": ["Retry…", (campaign, host) => orders.retry(campaign, [host.host])],
+  expedite: ["Expedite…", (_, host) => orders.expedite(host.host, names(host))],
+  "campaign-skip": ["Skip host…", (campaign, host) => orders.skip(campaign, [host.host])],
+  cancel: ["Cancel…", (_, host) => orders.cancel(host.operation, host.host)],
+};
+
+const names = (/** @type {any} */ host) => host.vm_list.map((/** @type {any} */ each) => each.vm);
+
+/** What can be done, and why the rest is refused: the service says both. */
+function acts(/** @type {any} */ campaign, /** @type {any} */ host) {
+  const found = host.verbs.filter((/** @type {any} */ each) => mayOrder(each.verb));
   if (!found.length) return nothing;
-  return html`<div class="in acts">
-    ${found} ${hasStarted ? html`<span class="soft">Started: cannot be cancelled.</span>` : nothing}
+  const refused = found.filter((/** @type {any} */ each) => each.error);
+  const button = (/** @type {any} */ { verb, error }) => {
+    const [text, order] = ACTS[verb] ?? [verb, () => {}];
+    return html`<button
+      aria-disabled=${error ? "true" : "false"}
+      aria-describedby=${error ? `no-${verb}` : nothing}
+      @click=${() => !error && order(campaign, host)}
+    >
+      ${text}
+    </button>`;
+  };
+  return html`<div class="in">
+    <div class="acts">${found.map(button)}</div>
+    ${
+      refused.length
+        ? html`<ul class="refused soft">
+            ${refused.map(
+              (/** @type {any} */ { verb, error }) =>
+                html`<li id=${`no-${verb}`}>
+                  ${capital(verb.replace("campaign-", ""))}: ${error}
+                </li>`,
+            )}
+          </ul>`
+        : nothing
+    }
   </div>`;
 }
 

@@ -1,7 +1,7 @@
 // The effect of an order, as the service counts it, in words.
 
 import { html } from "./lit.js";
-import { count } from "./text.js";
+import { count, some } from "./text.js";
 
 /**
  * Parts of a counted effect, by what happens: how it is said. `n` is its noun with the number.
@@ -9,7 +9,10 @@ import { count } from "./text.js";
  */
 const SAID = [
   ["cancelled", (n, others) => html`<b>${n}</b> cancelled without impact${others}`],
-  ["goes_on", (n, others) => html`<b>${n}</b> left to go on${others}`],
+  [
+    "continues",
+    (n, others) => html`<b>${n}</b> left to go on${others}: a start is the point of no return`,
+  ],
   ["approved", (n, others) => html`<b>${n}</b> approved${others}`],
   ["started", (n, others) => html`<b>${n}</b> started at once${others}`],
   ["announced", (n, others) => html`<b>${n}</b> announced now${others}`],
@@ -19,21 +22,27 @@ const SAID = [
   ["freed", (n) => html`<b>${n}</b> no longer held`],
 ];
 
-/** @param {any} part @returns {[string, string]} Its hosts or VMs, and whom it concerns. */
-function counted(part) {
-  const first = part.hosts
-    ? count(part.hosts, "host")
-    : part.operations
-      ? count(part.operations, "operation")
-      : part.vms
-        ? count(part.vms, "VM")
-        : count(part.events ?? 0, "event");
-  const others =
-    part.vms && (part.hosts || part.operations)
-      ? `: ${count(part.vms, "VM")}${part.tenants ? ` of ${count(part.tenants, "tenant")}` : ""}`
-      : "";
-  return [first, others];
+/**
+ * @param {string} kind
+ * @param {any} part
+ * @returns {[string, string]} What it is about, and whom it concerns besides.
+ */
+function counted(kind, part) {
+  const of = part.tenants ? ` of ${count(part.tenants, "tenant")}` : "";
+  // Only approvals are about events: all else is about hosts or VMs.
+  const first =
+    kind === "approved" && part.events
+      ? count(part.events, "event")
+      : part.hosts
+        ? count(part.hosts, "host")
+        : "";
+  if (first) return [first, part.vms ? `: ${count(part.vms, "VM")}${of}` : ""];
+  if (part.vms) return [count(part.vms, "VM") + of, ""];
+  return [count(part.operations ?? part.events ?? 0, part.operations ? "operation" : "event"), ""];
 }
+
+/** The hosts to which VMs would go. @param {any[]} moves */
+export const whereTo = (moves) => some([...new Set(moves.map((each) => each.to_host))].sort(), 4);
 
 /**
  * What an order does: as the service counts it, and what the words of its verb mean.
@@ -43,8 +52,11 @@ export const says =
   (...plain) =>
   (/** @type {any} */ effect) => {
     const lines = effect
-      ? SAID.filter(([kind]) => effect[kind]).map(([kind, say]) => say(...counted(effect[kind])))
+      ? SAID.filter(([kind]) => effect[kind]).map(([kind, say]) =>
+          say(...counted(kind, effect[kind])),
+        )
       : [];
+    if (effect?.moves?.length) lines.push(html`They would go to <b>${whereTo(effect.moves)}</b>`);
     if (effect?.waiting_hosts)
       lines.push(html`<b>${count(effect.waiting_hosts, "host")}</b> not begun`);
     return [...lines, ...plain.filter(Boolean)];

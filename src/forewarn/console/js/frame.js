@@ -1,8 +1,9 @@
 // What surrounds each page: header, navigation, the live mark, and what concerns all pages.
 
 import { html, nothing } from "./lit.js";
-import { get } from "./api.js";
-import { all, changed, kind, silence, state } from "./store.js";
+import { all, changed, heardAt, kind, silence, state } from "./store.js";
+import { finder } from "./finder.js";
+import { isUrgent, needed } from "./needs.js";
 import { retryNow } from "./stream.js";
 import { BASE, has, ROUTES } from "./pages.js";
 import { timed } from "./parts.js";
@@ -21,9 +22,6 @@ const MARK = html`<svg viewBox="0 0 18 18" aria-hidden="true">
 
 export const brand = html`<a class="brand" href=${BASE}>${MARK}forewarn</a>`;
 
-/** The number of things that need a person. */
-export const needed = () => all("problems").length;
-
 /**
  * @param {import("./pages.js").Route} each
  * @param {import("./pages.js").Route | undefined} current
@@ -34,6 +32,7 @@ const isCurrent = (each, current) =>
 
 /** @param {import("./pages.js").Route | undefined} current */
 function navigation(current) {
+  const waiting = needed();
   const shown = ROUTES.filter((each) => each.nav && has(each, kind()));
   return html`<nav aria-label="Pages">
     ${shown.map(
@@ -41,8 +40,8 @@ function navigation(current) {
         html`<a href=${BASE + each.href} aria-current=${isCurrent(each, current) ? "page" : nothing}
           >${each.nav}${
             each.nav === "Now"
-              ? html` <span class="count ${needed() ? "" : "calm"}"
-                  >${needed()}<span class="vh"> need you</span></span
+              ? html` <span class="count ${waiting ? (isUrgent() ? "urgent" : "") : "calm"}"
+                  >${waiting}<span class="vh"> need you</span></span
                 >`
               : nothing
           }</a
@@ -86,36 +85,6 @@ function who() {
     : html`<span class="soft nw who">${text}</span>`;
 }
 
-/** Where an object is shown, by its kind. @type {Record<string, (found: any) => string>} */
-const SHOWN = {
-  host: (found) => `hosts?host=${encodeURIComponent(found.name)}`,
-  vm: (found) =>
-    `hosts?q=${encodeURIComponent(found.title)}&host=${encodeURIComponent(found.host ?? "")}`,
-  campaign: (found) => `campaigns/${encodeURIComponent(found.name)}`,
-  operation: (found) => `history?since=60d&all=yes&operation=${encodeURIComponent(found.name)}`,
-  event: (found) => `history?since=60d&all=yes&event=${encodeURIComponent(found.name)}`,
-  scope: (found) => `history?since=60d&all=yes&scope=${encodeURIComponent(found.name)}`,
-  tenant: (found) => `history?since=60d&all=yes&tenant=${encodeURIComponent(found.name)}`,
-};
-
-/** Go to what was sought, or to the hosts and VMs that match. @param {Event} event */
-async function find(event) {
-  event.preventDefault();
-  const input = /** @type {HTMLInputElement} */ (
-    /** @type {HTMLFormElement} */ (event.target).elements.namedItem("q")
-  );
-  const text = input.value.trim();
-  if (!text) return;
-  const { found } = await get(`/v1/search?q=${encodeURIComponent(text)}&limit=2`).catch(() => ({
-    found: [],
-  }));
-  const exact = found.filter((/** @type {any} */ each) => [each.name, each.title].includes(text));
-  const [only] = exact.length === 1 ? exact : found.length === 1 ? found : [];
-  const place =
-    only && SHOWN[only.kind] ? SHOWN[only.kind]?.(only) : `hosts?q=${encodeURIComponent(text)}`;
-  dispatchEvent(new CustomEvent("go", { detail: BASE + place }));
-}
-
 function switchZone() {
   time.switchZone();
   changed({ now: true });
@@ -124,22 +93,7 @@ function switchZone() {
 /** @param {import("./pages.js").Route | undefined} current */
 export const header = (current) =>
   html`<header class="top">
-    ${brand}${navigation(current)}<span class="grow"></span> ${
-      state.session?.tenant
-        ? nothing
-        : html`<form class="finder" role="search" aria-label="Everywhere" @submit=${find}>
-            <input
-              class="find"
-              id="find"
-              name="q"
-              type="search"
-              autocomplete="off"
-              placeholder="Find host, VM, operation…   /"
-              aria-label="Find host, VM, operation"
-            />
-          </form>`
-    }
-    ${live()}<button
+    ${brand}${navigation(current)}<span class="grow"></span> ${finder()} ${live()}<button
       class="quiet mono nw hide-n zone"
       @click=${switchZone}
       title="${time.full(time.now())}. Click: show times in ${
@@ -165,15 +119,15 @@ export function notices() {
           ><span
             ><b>No update for ${Math.floor(silence() / 1000)} s.</b> ${
               link.at
-                ? `Data as of ${time.second(link.at + time.now() - Date.now())}`
-                : "Nothing has come since the page was opened: it does not know what is down"
+                ? `Data as of ${time.second(heardAt())}`
+                : "No data has arrived since the page was opened, so it cannot show what is down"
             }.
             ${link.why ? `${link.why}. ` : nothing}${
               link.retryAt > Date.now()
                 ? `Reconnecting in ${Math.ceil((link.retryAt - Date.now()) / 1000)} s.`
                 : "Reconnecting."
             }
-            Orders are still checked by the service.</span
+            The service still checks all requests.</span
           >
           <button class="small" @click=${retryNow}>Reconnect</button>
         </div>`

@@ -9,7 +9,7 @@ const KEPT = "forewarn-keys";
 const SECOND_KEY_MS = 1500;
 
 /** @type {Record<string, string>} */
-const PAGES = { n: "", c: "campaigns", h: "hosts", y: "history", w: "wall" };
+const PAGES = { n: "", c: "campaigns", h: "hosts", r: "reports", y: "history", w: "wall" };
 
 /** @type {[string[], string][]} */
 const HELP = [
@@ -17,6 +17,7 @@ const HELP = [
   [["g", "n"], "Now"],
   [["g", "c"], "campaigns"],
   [["g", "h"], "hosts"],
+  [["g", "r"], "reports"],
   [["g", "y"], "history"],
   [["↑", "↓"], "host before, after"],
   [["→", "←"], "open, close cluster or rack"],
@@ -113,6 +114,7 @@ document.addEventListener("keydown", (event) => {
     if (!(field instanceof HTMLElement)) return;
     event.preventDefault();
     field.focus();
+    /** @type {HTMLInputElement} */ (field).select();
   } else if (ofPage[key]) {
     event.preventDefault();
     ofPage[key]?.();

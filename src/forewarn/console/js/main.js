@@ -12,7 +12,8 @@
 
 import { html, render } from "./lit.js";
 import { get, onUnknownCaller, Refused } from "./api.js";
-import { announcement, header, needed, notices } from "./frame.js";
+import { announcement, header, notices } from "./frame.js";
+import { needed } from "./needs.js";
 import { keysOfPage } from "./keys.js";
 import { drawLogin, logOut, onLogin, useLink } from "./login.js";
 import { find, BASE, ROUTES } from "./pages.js";
@@ -21,7 +22,7 @@ import { follow, look, onSession, stop } from "./stream.js";
 import * as time from "./time.js";
 
 const TOPICS = {
-  operator: "campaigns,problems,history",
+  operator: "campaigns,campaign-hosts,problems,history",
   tenant: "problems,operations,events,upcoming,history",
   simulator: "campaigns,problems,operations,events,history",
 };
@@ -67,7 +68,8 @@ function draw() {
 /** The title: it counts also while the tab is hidden. */
 function mark() {
   const name = shown && !trouble ? shown.page.title(shown.params) : "forewarn";
-  const number = needed() && kind() === "operator" ? `(${needed()}) ` : "";
+  const waiting = needed();
+  const number = waiting && kind() === "operator" ? `(${waiting}) ` : "";
   const world = kind() === "simulator" ? "simulation: " : "";
   document.title = name === "forewarn" ? name : `${number}${world}${name} · forewarn`;
 }

@@ -3,17 +3,15 @@
 
 import { html } from "./lit.js";
 import { ask } from "./dialogs.js";
-import { get, list } from "./api.js";
 import { says } from "./effect.js";
-import { count, some } from "./text.js";
+import { missingOf } from "./missing_events.js";
+import { state } from "./store.js";
+import { count, number, some } from "./text.js";
 import * as time from "./time.js";
 
 /** Who stops in a hurry says no more: the history must not have a reason that nobody gave. */
 const NO_REASON = "no reason given";
 const NOTHING_STARTS = "Nothing new starts. Announced hosts go on.";
-
-/** Pages of 1,000 events of a tenant that are read at most. */
-const EVENT_PAGES_MAX = 5;
 
 /** Scopes that the dialog of an approval names. */
 const PREPARING_SHOWN = 4;
@@ -26,20 +24,14 @@ const stillPreparing = ({ vms, since, last_poll }, index) =>
 /** @param {string} tenant @param {string} [rollout] Only events of its operations. */
 export function approveFor(tenant, rollout = "") {
   const load = async () => {
-    const query = new URLSearchParams({ tenant, rollout, limit: "1000" });
-    const about = new URLSearchParams({ tenant, rollout });
-    const [{ items, more }, { waits }] = await Promise.all([
-      list(`/v1/events?${query}`, "events", EVENT_PAGES_MAX),
-      get(`/v1/waits?${about}`),
-    ]);
-    const open = items.filter((each) => each.EventStatus === "Scheduled" && !each.approved_by);
+    const { open, more, wait } = await missingOf(tenant, rollout);
     const vms = new Set(open.flatMap((each) => each.vms));
     return approval(
       open.map((each) => each.EventId),
       tenant,
       vms.size,
       more,
-      waits[0]?.preparing ?? [],
+      wait?.preparing ?? [],
     );
   };
   ask({
@@ -94,7 +86,7 @@ export const brake = (on) =>
     body: { on },
     effect: says(
       on
-        ? "No routine work starts, in no campaign. What has started goes on to its end."
+        ? "No planned work starts, in no campaign. What has started goes on to its end."
         : "Routine work starts again, as its campaigns allow.",
     ),
     button: () => (on ? "Brake on" : "Brake off"),
@@ -120,9 +112,6 @@ export const halt = (campaign) =>
     title: `Stop ${campaign.name}?`,
     effect: (effect) =>
       says(
-        effect?.goes_on
-          ? "What has started goes on to its end: that is its point of no return"
-          : "",
         !effect && "What has not started is cancelled, and its VMs are told",
         !effect && "What has started goes on to its end",
         "Cordoned hosts stay cordoned. It can be resumed",
@@ -130,12 +119,29 @@ export const halt = (campaign) =>
     button: (effect) => {
       const waiting = effect?.waiting_hosts ?? campaign.waiting;
       const begun = effect?.cancelled?.hosts ?? effect?.cancelled?.operations ?? 0;
-      return `Stop ${count(begun + waiting, "host")}`;
+      return begun && waiting
+        ? `Stop ${number(begun)} + ${count(waiting, "host")}`
+        : `Stop ${count(begun + waiting, "host")}`;
     },
     presets: [NO_REASON, "VMs down", "wrong version", "tenant asked", "room"],
     isStop: true,
     back: "Keep running",
   });
+
+/**
+ * A pause of one's own beside that of another operator, who can only end the other.
+ * @param {any} other
+ */
+const takeOver = (other) =>
+  other.what.endsWith(" paused") && other.by !== state.session?.name
+    ? {
+        button: () => "Take over",
+        effect: says(
+          NOTHING_STARTS,
+          html`Your pause is added to that of <b>${other.by}</b>: it waits until both are resumed`,
+        ),
+      }
+    : {};
 
 /** @param {any} campaign */
 export const pause = (campaign) =>
@@ -145,6 +151,7 @@ export const pause = (campaign) =>
     effect: says(NOTHING_STARTS, "It waits until you resume it"),
     button: () => "Pause",
     presets: ["tenant asked", "to look at it", "shift ends"],
+    again: takeOver,
   });
 
 /** What holds the next hosts of a campaign that may go on. @param {any} campaign */

@@ -18,9 +18,10 @@ const vmsOf = (names) => (names.length === 1 ? names[0] : count(names.length, "V
 export function approve(events) {
   const vms = [...new Set(events.flatMap((each) => each.vms))];
   const { approved, otherwise } = meaning(events);
+  const operations = new Set(events.map((each) => each.operation));
   return ask({
     title:
-      events.length === 1
+      operations.size === 1
         ? `Approve the ${events[0].EventType} of ${some(vms, 2)}?`
         : `Approve ${count(events.length, "event")}?`,
     path: "/v1/approve",
@@ -46,6 +47,21 @@ export const redeploy = (vms) =>
       "Local disks and memory are lost",
     ),
     button: () => `Redeploy ${count(vms.length, "VM")}`,
+    placeholder: "Such as: in our own time",
+  });
+
+/** @param {string[]} vms */
+export const restart = (vms) =>
+  ask({
+    title: `Restart ${vmsOf(vms)} now?`,
+    path: "/v1/reboot",
+    body: { vms },
+    effect: says(
+      html`<b>${some(vms)}</b>: stopped and started on the same host, with a notice first`,
+      "Disks stay; memory is lost",
+      "It does not replace the maintenance, which still comes",
+    ),
+    button: () => `Restart ${count(vms.length, "VM")}`,
     placeholder: "Such as: in our own time",
   });
 

@@ -53,6 +53,15 @@ export const ROUTES = [
     href: "hosts",
     who: "operator",
   },
+  {
+    path: /^reports$/,
+    load: () => import("./pages/reports.js"),
+    nav: "Reports",
+    href: "reports",
+    who: "operator",
+  },
+  { path: /^waits$/, load: () => import("./pages/missing.js"), who: "operator" },
+  { path: /^find$/, load: () => import("./pages/found.js"), who: "both" },
   { path: /^wall(?:\/([^/]+))?$/, load: () => import("./pages/wall.js"), who: "operator" },
   {
     path: /^(?:vms)?$/,

@@ -2,6 +2,7 @@
 // `campaign report --html` show the same.
 
 import { html, nothing, svg } from "./lit.js";
+import { causes } from "./paper_causes.js";
 import { campaignPill } from "./parts.js";
 import { capital, count, number } from "./text.js";
 import * as time from "./time.js";
@@ -9,18 +10,15 @@ import * as time from "./time.js";
 const HOUR = 3_600_000;
 /** Columns of the chart: more would be thinner than their numbers. */
 const HOURS_MAX = 24;
+/** Width of a column at most, in percent. */
+const WIDE = 16;
+/** A pause of so many hours parts two nights. */
+const PAUSE_HOURS = 4;
 /** Height of the tallest column, and where the columns stand, in px. */
 const TALL = 86;
 const FOOT = 104;
 /** Tenants that are named: the two pages have room for them. */
 const TENANTS_MAX = 12;
-/** Phases of an attempt, with class and word. @type {[string, string, string][]} */
-const PHASES = [
-  ["work", "s-impact", "work of the driver"],
-  ["notice", "s-noticed", "notice: waits for approvals, up to NotBefore"],
-  ["recovery", "s-recover", "recovery and verification"],
-];
-
 /** @param {number} seconds */
 const minutes = (seconds) =>
   seconds < 60 && seconds > 0
@@ -29,10 +27,6 @@ const minutes = (seconds) =>
 /** @param {number} seconds */
 const lasting = (seconds) =>
   seconds > 0 && seconds < 1 ? `${seconds.toFixed(1)} s` : time.lasting(seconds * 1000);
-
-/** @param {number | undefined} seconds Host hours; of a short campaign, what they are. */
-const spent = (seconds = 0) =>
-  seconds < 36_000 ? time.roughly(seconds * 1000) : `${(seconds / 3600).toFixed(1)} h`;
 
 /** @param {any} value @param {string} word @param {boolean} [isBad] */
 const fact = (value, word, isBad) =>
@@ -62,35 +56,51 @@ function facts(campaign, sums) {
 }
 
 /**
- * Hours with hosts, from the first to the last, in columns of whole hours.
+ * Hours with hosts in columns of whole hours, by night.
  * @param {Record<string, number>} found
  */
 function columns(found) {
-  const hours = Object.keys(found)
-    .map(time.at)
-    .sort((one, other) => one - other);
-  const [first, last] = [hours[0] ?? 0, hours.at(-1) ?? 0];
-  const step = HOUR * Math.max(1, Math.ceil(((last - first) / HOUR + 1) / HOURS_MAX));
-  /** @type {{at: number, hosts: number}[]} */
-  const made = [];
-  for (let at = first; hours.length && at <= last; at += step) made.push({ at, hosts: 0 });
-  for (const [hour, hosts] of Object.entries(found)) {
-    const place = made[Math.floor((time.at(hour) - first) / step)];
-    if (place) place.hosts += hosts;
+  const hours = Object.entries(found)
+    .map(([hour, hosts]) => ({ at: time.at(hour), hosts }))
+    .sort((one, other) => one.at - other.at);
+  /** @type {(typeof hours)[]} */
+  const parts = [];
+  for (const hour of hours) {
+    const part = parts.at(-1);
+    if (part && hour.at - (part.at(-1)?.at ?? 0) <= PAUSE_HOURS * HOUR) part.push(hour);
+    else parts.push([hour]);
   }
-  return { made, step };
+  const hoursOf = (/** @type {typeof hours} */ part) =>
+    ((part.at(-1)?.at ?? 0) - (part[0]?.at ?? 0)) / HOUR + 1;
+  const all = parts.reduce((sum, part) => sum + hoursOf(part), 0);
+  const step = HOUR * Math.max(1, Math.ceil(all / HOURS_MAX));
+  const nights = parts.map((part) => {
+    const first = part[0]?.at ?? 0;
+    const size = Math.ceil((hoursOf(part) * HOUR) / step);
+    const made = Array.from({ length: size }, (_, index) => ({
+      at: first + index * step,
+      hosts: 0,
+    }));
+    for (const { at, hosts } of part) {
+      const column = made[Math.floor((at - first) / step)];
+      if (column) column.hosts += hosts;
+    }
+    return made;
+  });
+  return { nights, step };
 }
 
 /** @param {Record<string, number>} found */
 function chart(found) {
-  const { made, step } = columns(found);
+  const { nights, step } = columns(found);
+  const made = nights.flat();
   if (!made.length) return html`<p class="soft">No host is done yet.</p>`;
   const most = Math.max(...made.map((each) => each.hosts));
-  const width = Math.min(7.69, 100 / made.length);
+  const width = Math.min(WIDE, 100 / made.length);
   const label = made.map((each) => `${time.when(each.at)} ${each.hosts}`).join(", ");
-  const days = made.filter(
-    (each, index) => index === 0 || time.day(each.at) !== time.day(made[index - 1]?.at ?? 0),
-  );
+  const sums = nights.map((night) => night.reduce((sum, each) => sum + each.hosts, 0));
+  /** After the columns of the nights before. @param {number} index */
+  const begins = (index) => nights.slice(0, index).flat().length * width;
   return html`<svg class="chart" role="img" aria-label="Hosts done: ${label}">
       ${made.map((each, index) => {
         const height = Math.round((TALL * each.hosts) / most);
@@ -108,15 +118,23 @@ function chart(found) {
         .slice(0, step < HOUR ? 5 : 2)}</text>`;
       })}
       <line class="grid" x1="0" x2="100%" y1="104.5" y2="104.5" />
-      ${days.map(
-        (each) =>
-          svg`<text class="lab" x="${
-            made.indexOf(each) * width + 0.1 * width
-          }%" y="138">${time.day(each.at)}</text>`,
+      ${nights.map(
+        (night, index) =>
+          svg`${
+            index
+              ? svg`<line class="night" x1="${begins(index)}%" x2="${begins(index)}%" y1="4"
+                  y2="126"/>`
+              : nothing
+          }<text class="lab" x="${begins(index) + 0.1 * width}%" y="138">${time.day(
+            night[0]?.at ?? NaN,
+          )}${nights.length > 1 ? `: ${number(sums[index] ?? 0)}` : ""}</text>`,
       )}
     </svg>
     ${step > HOUR ? html`<p class="soft">Each column is ${step / HOUR} hours.</p>` : nothing}`;
 }
+
+/** Events that are over and had no approval. @param {any} tenant */
+const never = ({ asked, approved, open = 0 }) => asked - approved - open;
 
 /** @param {any[]} tenants */
 const approvals = (tenants) =>
@@ -140,8 +158,8 @@ const approvals = (tenants) =>
               <td class="num">${number(each.asked)}</td>
               <td class="num">${number(each.approved)}</td>
               <td class="num">${number(each.by_operator)}</td>
-              <td class="num ${2 * (each.asked - each.approved) > each.asked ? "warn b" : ""}">
-                ${number(each.asked - each.approved)}
+              <td class="num ${2 * never(each) > each.asked ? "warn b" : ""}">
+                ${number(never(each))}
               </td>
               <td class="num nw">
                 ${each.median_seconds === null ? "–" : lasting(each.median_seconds)}
@@ -159,7 +177,9 @@ const downtime = (tenants) =>
       <thead>
         <tr>
           <th scope="col">Tenant</th>
-          <th scope="col" class="num">VMs down</th>
+          <th scope="col" class="num">VMs</th>
+          <th scope="col" class="num">Moved</th>
+          <th scope="col" class="num">Were down</th>
           <th scope="col" class="num">Planned</th>
           <th scope="col" class="num">Unplanned</th>
           <th scope="col" class="num">Longest</th>
@@ -171,6 +191,8 @@ const downtime = (tenants) =>
           (each) =>
             html`<tr>
               <th scope="row">${each.tenant || "–"}</th>
+              <td class="num">${number(each.vms ?? 0)}</td>
+              <td class="num">${number(each.vms_moved ?? 0)}</td>
               <td class="num">${number(each.vms_down)}</td>
               <td class="num nw">${lasting(each.planned_down_seconds)}</td>
               <td class="num nw ${each.unplanned_down_seconds ? "bad b" : ""}">
@@ -184,37 +206,12 @@ const downtime = (tenants) =>
     </table>
   </div>`;
 
-/** @param {Record<string, number>} seconds */
-function causes(seconds) {
-  const whole = PHASES.reduce((all, [name]) => all + (seconds[name] ?? 0), 0);
-  let x = 0;
-  return html`<svg class="bar tall" role="img" aria-label="Hours by cause, as listed below">
-      ${PHASES.map(([name, form]) => {
-        const width = whole ? (100 * (seconds[name] ?? 0)) / whole : 0;
-        const found = svg`<rect class=${form} x="${x}%" width="${width}%" height="20"
-          stroke="none"/>`;
-        x += width;
-        return found;
-      })}
-    </svg>
-    <table class="tight">
-      <tbody>
-        ${PHASES.map(
-          ([name, form, word]) =>
-            html`<tr>
-              <td>
-                <svg class="key" aria-hidden="true">
-                  <rect class=${form} width="12" height="10" />
-                </svg>
-              </td>
-              <td>${word}</td>
-              <td class="num nw">${spent(seconds[name])}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-    <p class="soft">Hosts waited ${spent(seconds.waiting)} for their turn, before any notice.</p>`;
-}
+/** What was decided about a failed host. @param {any} then */
+const decided = (then) =>
+  then
+    ? html`${capital(then.what)} by ${then.by},
+      ${time.when(time.at(then.at))}${then.reason ? html` <q>${then.reason}</q>` : nothing}`
+    : "Nothing yet";
 
 /** @param {any} campaign @param {any} sums @param {Link} link */
 function failures({ failed }, sums, link) {
@@ -230,6 +227,7 @@ function failures({ failed }, sums, link) {
             <th scope="col">Host</th>
             <th scope="col">State</th>
             <th scope="col">What was wrong</th>
+            <th scope="col">What was done</th>
             <th scope="col">Operation</th>
           </tr>
         </thead>
@@ -240,6 +238,7 @@ function failures({ failed }, sums, link) {
                 <td class="mono nw">${link(each.host, ["host", each.host], ["since", "60d"])}</td>
                 <td>${each.state ?? "visit failed"}</td>
                 <td>${capital(each.note ?? each.reason)}</td>
+                <td>${decided(each.then)}</td>
                 <td class="mono nw">
                   ${link(each.operation, ["operation", each.operation], ["since", "60d"])}
                 </td>
@@ -249,6 +248,35 @@ function failures({ failed }, sums, link) {
       </table>
     </div>
     ${left > 0 ? html`<p class="soft">And ${count(left, "more failure")}.</p>` : nothing}`;
+}
+
+/** @param {any} sums @param {Link} link */
+function skips(sums, link) {
+  const left = sums.skipped_count - sums.skipped.length;
+  return html`<div class="scrollx" tabindex="0" role="region" aria-label="Skipped hosts">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Host</th>
+            <th scope="col">Why it was left out</th>
+            <th scope="col">Operation</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${sums.skipped.map(
+            (/** @type {any} */ each) =>
+              html`<tr>
+                <td class="mono nw">${link(each.host, ["host", each.host], ["since", "60d"])}</td>
+                <td>${capital(each.reason)}</td>
+                <td class="mono nw">
+                  ${link(each.operation, ["operation", each.operation], ["since", "60d"])}
+                </td>
+              </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+    ${left > 0 ? html`<p class="soft">And ${count(left, "more host")}.</p>` : nothing}`;
 }
 
 /** @param {any} campaign */
@@ -299,7 +327,7 @@ export function paper({ campaign, sums, at }, link = (text) => text) {
       </section>
       <section aria-labelledby="causes">
         <h2 id="causes">Host hours by cause</h2>
-        ${causes(sums.seconds)}
+        ${causes(sums)}
       </section>
     </div>
     <section aria-labelledby="downtime">
@@ -318,6 +346,14 @@ export function paper({ campaign, sums, at }, link = (text) => text) {
       <h2 id="failures">Failures</h2>
       ${failures(campaign, sums, link)}
     </section>
+    ${
+      sums.skipped.length
+        ? html`<section aria-labelledby="skipped">
+            <h2 id="skipped">Skipped hosts</h2>
+            ${skips(sums, link)}
+          </section>`
+        : nothing
+    }
     <p class="soft">
       Down times are those that the service knew of; a guest’s boot is not in them. Every line of
       the history of this campaign:

@@ -1,10 +1,10 @@
-// Parts that several pages have: pills, bars, legends, empty and waiting lists, the feed.
+// Parts that several pages have: pills, bars, legends, empty and waiting lists.
 
-import { html, nothing, repeat, svg } from "./lit.js";
+import { html, nothing, svg } from "./lit.js";
 import { isRefusal, NoAnswer, Refused } from "./api.js";
 import { BASE } from "./pages.js";
-import { one, state } from "./store.js";
-import { number, some } from "./text.js";
+import { state } from "./store.js";
+import { number } from "./text.js";
 import * as time from "./time.js";
 
 /** A list is said to be loading only after this time: a flash of it would only disturb. */
@@ -53,8 +53,9 @@ export const address = (/** @type {string} */ path, ...query) => {
 /** @param {string} name */
 export const hostLink = (name) => html`<a href=${address("hosts", ["host", name])}>${name}</a>`;
 
-/** @param {string} name */
-export const campaignAddress = (name) => address(`campaigns/${encodeURIComponent(name)}`);
+/** @param {string} name @param {string} [host] The host whose details are open. */
+export const campaignAddress = (name, host = "") =>
+  address(`campaigns/${encodeURIComponent(name)}`, ["host", host]);
 
 /** @param {number} instant */
 export const moment = (instant, show = time.when) =>
@@ -152,14 +153,17 @@ export const marked = (text) =>
 /** @param {any} title @param {any} text */
 export const empty = (title, text) => html`<div class="empty"><b>${title}</b>${text}</div>`;
 
-/** @param {Error} error */
+/**
+ * Only a refusal is read aloud: of a service that is away, the notice above all pages says it once.
+ * @param {Error} error
+ */
 export function errorNote(error) {
   if (error instanceof NoAnswer)
-    return html`<div class="note w" role="alert">
+    return html`<div class="note w">
       <span><b>The service does not answer.</b> What is shown can be old.</span>
     </div>`;
   const hint = error instanceof Refused ? error.hint : "";
-  return html`<div class="note e" role="alert">
+  return html`<div class="note e" role=${isRefusal(error) ? "alert" : nothing}>
     <span
       ><b>${isRefusal(error) ? "Refused" : "Not read"}: ${timed(error.message)}.</b>
       ${marked(hint)}</span
@@ -184,102 +188,9 @@ export const loading = html`<div class="in" aria-busy="true">
   ><span class="sk"></span>
 </div>`;
 
-// The feed of the history
-
-const BAD = /failed|unknown|halted|gave up|stopped$/;
-
-/** @param {any} entry @param {string} kind */
-const subjects = (entry, kind) =>
-  entry.subjects
-    .filter((/** @type {string} */ each) => each.startsWith(`${kind}:`))
-    .map((/** @type {string} */ each) => each.slice(kind.length + 1));
-
-/**
- * Entries of one actor at one instant about the same object, as one line.
- * @param {any[]} entries The newest first.
- */
-export function grouped(entries) {
-  /** @type {any[][]} */
-  const found = [];
-  for (const each of entries) {
-    const last = found.at(-1)?.[0];
-    const isSame =
-      last &&
-      last.at === each.at &&
-      last.actor === each.actor &&
-      (last.what === each.what ||
-        (about(last) && about(last) === about(each)) ||
-        / ordered$/.test(each.what));
-    if (isSame) found.at(-1)?.push(each);
-    else found.push([each]);
-  }
-  return found;
+/** A time of which the hour is large, and the day small: "Wed 00:13". @param {number} at */
+export function hourOf(at) {
+  const words = time.when(at).split(" ");
+  const hour = words.pop();
+  return html`${words.length ? html`<small>${words.join(" ")}</small> ` : nothing}${hour}`;
 }
-
-/** @param {any} entry */
-const about = (entry) =>
-  /^(event|scope) /.test(entry.what)
-    ? ""
-    : (subjects(entry, "host")[0] ?? subjects(entry, "vm")[0] ?? "");
-
-/**
- * Where a name leads: a tenant has no page of hosts.
- * @param {string} name
- * @param {boolean} isHost
- */
-const subjectAddress = (name, isHost) =>
-  state.session?.tenant
-    ? address("history", ["vm", name])
-    : address("hosts", [isHost ? "host" : "q", name]);
-
-/** @param {any[]} group */
-function sentence(group) {
-  // Of what happened at once, the failure or the last step says the most.
-  const entry = group.find((each) => BAD.test(each.what)) ?? group[0];
-  const same = group.filter((each) => each.what === entry.what);
-  const [noun, ...rest] = entry.what.split(" ");
-  const hosts = [...new Set(same.flatMap((each) => subjects(each, "host")))];
-  const vms = [...new Set(same.flatMap((each) => subjects(each, "vm")))];
-  // Of an open operation, it is known what it is done to.
-  const target = one("operations", subjects(entry, "operation")[0] ?? "")?.target_kind;
-  const named =
-    noun === "event" || noun === "vm" || !hosts.length || (target === "vm" && vms.length)
-      ? vms
-      : hosts;
-  const words =
-    ["operation", "visit", "host", "vm"].includes(noun) && named.length
-      ? rest.join(" ")
-      : entry.what;
-  const links =
-    named.length > 2
-      ? some(named, 2)
-      : named.map(
-          (each, index) =>
-            html`${index ? ", " : ""}<a href=${subjectAddress(each, named === hosts)}>${each}</a>`,
-        );
-  const said = BAD.test(entry.what) ? html`<span class="bad">${words}</span>` : words;
-  const detail = entry.detail.split("\n")[0] ?? "";
-  const tells = detail && !detail.endsWith(named[0] ?? "\0") ? `: ${timed(detail)}` : "";
-  const why = group.find((each) => each.why && !detail.endsWith(each.why))?.why;
-  return html`<span
-    >${links}${named.length ? " " : ""}${said}${tells} ${why ? html`<q>${why}</q>` : nothing}</span
-  >`;
-}
-
-/**
- * @param {any[]} entries The newest first.
- * @param {number} most Lines.
- */
-export const feed = (entries, most) =>
-  html`<ol class="feed">
-    ${repeat(
-      grouped(entries).slice(0, most),
-      (group) => group[0].id,
-      (group) =>
-        html`<li>
-          ${moment(time.at(group[0].at), time.second)}<span class="who" title=${group[0].actor}
-            >${group[0].actor}</span
-          >${sentence(group)}
-        </li>`,
-    )}
-  </ol>`;

@@ -1,6 +1,7 @@
 // What the sheets of a plan and of a simulation have in common: hosts by cluster and rack on
 // the timeline, and tables.
 
+import { groupedBy } from "./groups.js";
 import { html } from "./lit.js";
 import * as time from "./time.js";
 import * as timeline from "./timeline.js";
@@ -45,27 +46,21 @@ function counted(hosts) {
 
 /**
  * @param {any[]} hosts
- * @param {(host: any) => string} keyOf
+ * @param {(host: any) => string} placeOf
  * @returns {[string, any[]][]} In the order of the names.
  */
-function grouped(hosts, keyOf) {
-  /** @type {Map<string, any[]>} */
-  const found = new Map();
-  for (const each of hosts) {
-    const list = found.get(keyOf(each));
-    if (list) list.push(each);
-    else found.set(keyOf(each), [each]);
-  }
-  return [...found].sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true }));
-}
+const placed = (hosts, placeOf) =>
+  [...groupedBy(hosts, placeOf)].sort(([one], [other]) =>
+    one.localeCompare(other, "en", { numeric: true }),
+  );
 
 /** The hosts of a campaign as the service tells them of a running one. @param {any[]} hosts */
 export function treeOf(hosts) {
-  const places = grouped(hosts, (each) => each.cluster).map(([cluster, mine]) => ({
+  const places = placed(hosts, (each) => each.cluster).map(([cluster, mine]) => ({
     cluster,
     hosts: mine.length,
     counts: counted(mine),
-    racks: grouped(mine, (each) => each.rack).map(([rack, list]) => ({
+    racks: placed(mine, (each) => each.rack).map(([rack, list]) => ({
       cluster,
       rack,
       hosts: list.length,

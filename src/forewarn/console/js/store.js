@@ -1,12 +1,19 @@
 // The data of a page: the objects of the stream by topic, and lists that are fetched.
 // Whatever changes calls `changed`, and the page is drawn once for all of it.
 
-import { Refused, get, isRefusal } from "./api.js";
+import { RECENT_SECONDS, Refused, get, isRefusal } from "./api.js";
+import * as time from "./time.js";
 
 /** Frames a second at most, for changes that the stream brings. */
 const FRAME_MS = 250;
 /** Entries of the history that are kept for the page. */
 const HISTORY_MAX = 500;
+/** The age of an answer, at most. */
+const RECENT_MS = 1000 * RECENT_SECONDS;
+/** Rows of hosts that are kept for the pages of campaigns: more than are in work at a time. */
+const ROWS_MAX = 2000;
+/** A list that follows the stream is fetched again so soon after the stream has begun. */
+const READY_MS = 3000;
 /** A list is fetched again after this time, even if nothing tells of a change. */
 const OLD_MS = 60_000;
 /** The same of a list that could not be read; after each failure it is twice as long. */
@@ -24,9 +31,13 @@ const KEYS = {
   operations: "operation",
   events: "EventId",
   hosts: "host",
+  "campaign-hosts": "host",
   upcoming: "work",
   history: "id",
 };
+
+/** Objects of a topic that are kept; of others, all are. @type {Record<string, number>} */
+const KEPT_MAX = { history: HISTORY_MAX, "campaign-hosts": ROWS_MAX };
 
 /**
  * @typedef {{name: string, tenant: string | null, roles: string[], read_only: boolean,
@@ -55,6 +66,9 @@ export const state = {
 /** For how long nothing has come, in ms. */
 export const silence = () =>
   state.link.begun ? Date.now() - (state.link.at || state.link.begun) : 0;
+
+/** When the stream told something last, by the server's clock. */
+export const heardAt = () => state.link.at + time.now() - Date.now();
 
 /** Who looks: a simulation has pages of its own. @returns {"tenant" | "simulator" | "operator"} */
 export function kind() {
@@ -116,11 +130,23 @@ export function apply(topic, body) {
   const key = KEYS[topic];
   const kept = (coming ?? topics)[topic];
   if (!key || !kept) return;
-  const id = body[key] ?? body.name;
+  const id = topic === "campaign-hosts" ? noted(body, kept) : (body[key] ?? body.name);
   if (isOver(topic, body)) kept.delete(id);
   else kept.set(id, body);
-  if (topic === "history" && kept.size > HISTORY_MAX) kept.delete(kept.keys().next().value ?? "");
+  if (kept.size > (KEPT_MAX[topic] ?? Infinity)) kept.delete(kept.keys().next().value ?? "");
   if (!coming) noteTopics([topic]);
+}
+
+/**
+ * The key of a host of a campaign, with the time at which this browser heard of it: what was read
+ * before is older. Those that changed last are the last ones.
+ * @param {any} row @param {Map<string, any>} kept
+ */
+function noted(row, kept) {
+  const key = `${row.campaign}/${row.host}`;
+  row.heard ??= Date.now();
+  kept.delete(key);
+  return key;
 }
 
 /** @param {string} topic @param {any} body */
@@ -196,6 +222,7 @@ export const afterDraw = (call) => waiting.push(call);
  * @property {any} value The latest answer, or undefined.
  * @property {Error | null} error Why there is no newer answer.
  * @property {number} since When the first request was sent, in the browser's ms.
+ * @property {number} at What the value shows is not older than this, in the browser's ms.
  * @property {() => void} refresh
  * @property {() => void} hurry Fetch it without a pause.
  * @property {(names: string[]) => void} note Topics of which something has changed.
@@ -208,23 +235,31 @@ let used = new Set();
  * A list of the API that follows the stream: it is fetched again if one of the topics has
  * changed, but never more often than each `pause` ms, and only while the page uses it.
  * @param {string | (() => Promise<any>)} from A path, or what fetches.
- * @param {{topics?: string[], pause?: number}} [how]
+ * @param {{topics?: string[], pause?: number | ((value: any) => number)}} [how] `pause` can depend
+ *   on the latest answer.
  * @returns {Resource}
  */
 export function resource(from, { topics: watched = ["history"], pause = 3000 } = {}) {
   let isBusy = false;
   let isDue = false;
   let askedAt = -Infinity;
+  let changedAt = -Infinity;
+  let isBegun = false;
   let failures = 0;
   let timer = 0;
   const ask = typeof from === "string" ? () => get(from) : from;
   const again = () => Math.min(OLD_MS, AGAIN_MS * 2 ** (failures - 1));
+  function pauseNow() {
+    const wanted = typeof pause === "number" ? pause : pause(self.value);
+    return Math.max(isBegun ? Math.min(wanted, READY_MS) : wanted, failures && again());
+  }
 
   /** @type {Resource} */
   const self = {
     value: undefined,
     error: null,
     since: 0,
+    at: 0,
     hurry() {
       askedAt = -Infinity;
       self.refresh();
@@ -234,13 +269,17 @@ export function resource(from, { topics: watched = ["history"], pause = 3000 } =
       isDue = true;
       clearTimeout(timer);
       if (isBusy) return;
-      const left = askedAt + Math.max(pause, failures && again()) - Date.now();
+      const left = askedAt + pauseNow() - Date.now();
       if (left > 0 && (self.value !== undefined || self.error)) timer = setTimeout(fetchNow, left);
       else fetchNow();
     },
     note(names) {
       const isOld = Date.now() - askedAt > (failures ? again() : OLD_MS);
-      if (isOld || names.some((name) => watched.includes(name))) self.refresh();
+      const isChanged = names.some((name) => watched.includes(name));
+      if (isChanged) changedAt = Date.now();
+      // What happened between the answer and the beginning of the stream is in neither.
+      if (isChanged && names.includes(READY)) isBegun = true;
+      if (isOld || isChanged) self.refresh();
     },
   };
 
@@ -248,9 +287,14 @@ export function resource(from, { topics: watched = ["history"], pause = 3000 } =
     if (isBusy || !used.has(self) || state.isOut || document.visibilityState === "hidden") return;
     isBusy = true;
     isDue = false;
+    isBegun = false;
     askedAt = Date.now();
+    // The answer can be from before the latest change.
+    const isRecent = changedAt > askedAt - RECENT_MS;
+    const isFirst = self.value === undefined;
     try {
       self.value = await ask();
+      self.at = askedAt - RECENT_MS;
       self.error = null;
       failures = 0;
     } catch (error) {
@@ -260,10 +304,31 @@ export function resource(from, { topics: watched = ["history"], pause = 3000 } =
       if (error instanceof Refused && [403, 404].includes(error.status)) self.value = undefined;
     }
     isBusy = false;
-    changed();
-    if (isDue) self.refresh();
+    // A person waits for what was not there.
+    changed({ now: isFirst });
+    if (isDue || isRecent) self.refresh();
   }
   return self;
+}
+
+/**
+ * What is made for the present key, until it is asked for with another one: such as the list of
+ * what one looks at.
+ * @template {any[]} Key
+ * @template Made
+ * @param {(...key: Key) => Made} make
+ * @returns {(...key: Key) => Made}
+ */
+export function latest(make) {
+  let known = "";
+  /** @type {Made} */
+  let made;
+  return (...key) => {
+    const text = JSON.stringify(key);
+    if (text !== known) made = make(...key);
+    known = text;
+    return made;
+  };
 }
 
 /** @param {Resource[]} found The lists of the page that is shown now. */

@@ -3,7 +3,7 @@
 // in each tab the seventh tab would not load.
 
 import { parse } from "./text.js";
-import { apply, begin, changed, given, refreshAll, state, take } from "./store.js";
+import { apply, begin, changed, given, heardAt, refreshAll, state, take } from "./store.js";
 import { stopCountdowns } from "./time.js";
 
 /** Without a message for this long, the data can be old. The service sends a comment each 5 s. */
@@ -178,7 +178,7 @@ function hear(link) {
   if (link.mode === "live" && state.link.at && state.link.mode !== "live") whenBack();
   state.link = { ...state.link, ...link };
   if (link.mode === "live") state.link.why = "";
-  stopCountdowns(state.link.mode !== "live" && state.link.at > 0);
+  stopCountdowns(state.link.mode !== "live" && state.link.at > 0 ? heardAt() : NaN);
   changed();
 }
 

@@ -67,6 +67,13 @@ export function some(names, most = 3) {
 export const short = (text, most = 8) =>
   text.length > most + 1 ? `${text.slice(0, most)}…` : text;
 
+/**
+ * The end of an ID: the events of an operation begin alike.
+ * @param {string} id
+ * @param {number} [most] Characters that are left.
+ */
+export const ending = (id, most = 12) => (id.length > most ? `…${id.slice(-most)}` : id);
+
 /** A word that is a name with signs stays as it is. @param {string} text */
 export const capital = (text) =>
   /^\w*[_\d]/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);

@@ -48,7 +48,7 @@ export const zoneName = () =>
   isUtc() ? "UTC" : (parts({ timeZoneName: "short" }, now()).timeZoneName ?? "local");
 
 export function switchZone() {
-  known.clear();
+  formatted.clear();
   zone = isUtc() ? "local" : "UTC";
   try {
     localStorage.setItem(KEPT, zone);
@@ -93,15 +93,15 @@ const WHOLE = {
 /** Seconds whose parts are kept: to format one takes longer than to draw its cell again. */
 const KNOWN_MAX = 4000;
 /** @type {Map<number, Record<string, string>>} */
-const known = new Map();
+const formatted = new Map();
 
 /** @param {number} instant */
 function whole(instant) {
   const at = Math.floor(instant / SECOND);
-  let found = known.get(at);
+  let found = formatted.get(at);
   if (!found) {
-    if (known.size >= KNOWN_MAX) known.clear();
-    known.set(at, (found = parts(WHOLE, instant)));
+    if (formatted.size >= KNOWN_MAX) formatted.clear();
+    formatted.set(at, (found = parts(WHOLE, instant)));
   }
   return found;
 }
@@ -176,13 +176,19 @@ export const ofField = (text) => Date.parse(isUtc() ? `${text}Z` : text);
 /** @param {number} instant "20 min ago" */
 export const ago = (instant) => `${roughly(now() - instant)} ago`;
 
-let stopped = false;
-/** @param {boolean} value Whether the stream is gone, so that no countdown can be trusted. */
-export const stopCountdowns = (value) => (stopped = value);
+let stopped = NaN;
+/**
+ * The stream is gone, so that no countdown can be trusted.
+ * @param {number} instant When it told something last; NaN: it is there.
+ */
+export const stopCountdowns = (instant) => (stopped = instant);
+
+/** Until when it is known what has happened. */
+export const known = () => (Number.isNaN(stopped) ? now() : Math.min(stopped, now()));
 
 /** @param {number} instant "in 1:53", "in 13 min", "due", or "?" */
 export function until(instant) {
-  if (stopped) return "?";
+  if (!Number.isNaN(stopped)) return "?";
   const left = instant - now();
   if (left <= 0) return "due";
   if (left >= SECONDS_BELOW) return `in ${roughly(left)}`;
@@ -191,7 +197,7 @@ export function until(instant) {
 
 /** @param {number} instant "7:53", "1 h 05 min", "0:00" when it is over, or "?" */
 export function left(instant) {
-  if (stopped) return "?";
+  if (!Number.isNaN(stopped)) return "?";
   const rest = Math.max(0, instant - now());
   return rest < HOUR
     ? `${Math.floor(rest / MINUTE)}:${two(Math.floor((rest % MINUTE) / SECOND))}`

@@ -3,23 +3,19 @@
 
 import { html, nothing, repeat } from "./lit.js";
 import { legend } from "./parts.js";
+import { askedAt, atField, lookAt } from "./at.js";
 import { asked, look } from "./query.js";
 import { afterDraw, changed } from "./store.js";
 import { closeAll, isFolded, isOpen, open, opener, toggle } from "./timeline_open.js";
 import { edgesOf } from "./timeline_chain.js";
 import { rowsOf, hostRow } from "./timeline_rows.js";
 import { arrow, axis, drawing, ground, nowLine, viewOf } from "./timeline_bars.js";
+import { SPANS, fit, resetSpan, spanLength, spanName } from "./timeline_span.js";
 import { number } from "./text.js";
+import * as time from "./time.js";
 
-const HOUR = 3_600_000;
-/** @type {Record<string, [string, number]>} */
-const SPANS = {
-  m: ["30 min", HOUR / 2],
-  "2h": ["2 h", 2 * HOUR],
-  "4h": ["4 h", 4 * HOUR],
-  night: ["Night", 12 * HOUR],
-  all: ["3 days", 72 * HOUR],
-};
+export { zoom } from "./timeline_span.js";
+
 /** Up to so many rows, all are in the document. */
 const WHOLE_MAX = 120;
 /** Rows around those in sight that are drawn too. */
@@ -27,7 +23,6 @@ const AROUND = 10;
 const NARROW = matchMedia("(max-width: 760px)");
 const TOUCH = matchMedia("(pointer: coarse)");
 
-let offset = 0;
 let focused = "";
 let scrolled = 0;
 /** The row under the pointer. */
@@ -37,29 +32,21 @@ let hovered = "";
 let sought = "";
 
 /** Open all that hides a host. @param {any} host */
-export function reveal({ host, cluster, rack, state }) {
-  sought = host;
-  if (shown.some((each) => each.id === `h:${host}`)) return;
-  open({ cluster, rack, isFolded: state === "done" });
+export function reveal(host) {
+  sought = host.host;
+  if (!shown.some((each) => each.id === `h:${host.host}`)) open(host);
 }
 
 export function reset() {
   closeAll();
-  offset = 0;
+  resetSpan();
   focused = "";
 }
 
-export const spanName = () => (SPANS[asked("span")] ? asked("span") : "4h");
-/** @param {1 | -1} by Wider or narrower. */
-export function zoom(by) {
-  const names = Object.keys(SPANS);
-  const next = names[names.indexOf(spanName()) + by];
-  if (next) look({ span: next });
-}
 /** @param {number} by Parts of the span; 0: back to now. */
 export function pan(by) {
-  offset = by ? offset + by * (SPANS[spanName()]?.[1] ?? HOUR) : 0;
-  changed({ now: true });
+  const at = Number.isNaN(askedAt()) ? time.now() : askedAt();
+  lookAt(by ? at + by * spanLength() : NaN);
 }
 
 /**
@@ -249,8 +236,8 @@ function drawn(view, places, { from, to, isOn }) {
  *   line for now.
  */
 export function timeline({ tree, racksOf, hostsOf, found, terms, selected, select, whole }) {
-  const [, span] = SPANS[spanName()] ?? ["", 4 * HOUR];
-  const view = whole ?? viewOf(span, offset);
+  fit(tree?.from);
+  const view = whole ?? viewOf(spanLength(), askedAt() - time.now() || 0);
   shown = found
     ? found.map((each) => hostRow(each, 1))
     : rowsOf(tree, racksOf, hostsOf, isOpen, isFolded);
@@ -366,7 +353,7 @@ export function tools(counts, isTable) {
     ${
       isTable
         ? nothing
-        : html`<div class="seg hide-n" role="group" aria-label="Span">
+        : html`<div class="seg hide-p" role="group" aria-label="Span">
               ${Object.entries(SPANS).map(
                 ([name, [word]]) =>
                   html`<button
@@ -377,13 +364,14 @@ export function tools(counts, isTable) {
                   </button>`,
               )}
             </div>
-            <div class="acts hide-n">
+            <div class="acts hide-p">
               <button class="quiet small" aria-label="Earlier" @click=${() => pan(-0.5)}>◂</button
               >${
-                offset
+                asked("at")
                   ? html`<button class="quiet small" @click=${() => pan(0)}>now</button>`
                   : nothing
-              }<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button>
+              }<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button
+              >${atField()}
             </div>`
     }
     <span class="grow"></span>${isTable ? nothing : opener()}

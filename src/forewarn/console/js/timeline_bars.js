@@ -14,6 +14,8 @@ const LINES_MAX = 8;
 export const NOW_SHARE = 0.25;
 /** Bars narrower than this are drawn with it, in percent: otherwise they vanish. */
 const WIDTH_MIN = 0.25;
+/** A shorter time without news than this is not drawn, in ms. */
+const UNKNOWN_MIN = 1000;
 
 /** @typedef {{from: number, until: number}} View */
 
@@ -39,24 +41,51 @@ const percent = (value) => `${Math.round(value * 100) / 100}%`;
  * @param {number} y @param {number} height @param {number} radius
  */
 function rect(view, [form, from, until], y, height, radius) {
-  const left = Math.max(-1, place(view, from));
-  const right = Math.min(
-    101,
-    place(view, Number.isNaN(until) ? Math.max(time.now(), from) : until),
-  );
-  if (right < -0.5 || left > 100.5 || right < left) return nothing;
-  return svg`<rect class=${form} x=${percent(left)} y=${y} width=${percent(
-    Math.max(WIDTH_MIN, right - left),
-  )} height=${height} rx=${radius}/>`;
+  const part = (
+    /** @type {string} */ form,
+    /** @type {number} */ from,
+    /** @type {number} */ to,
+  ) => {
+    const left = Math.max(-1, place(view, from));
+    const right = Math.min(101, place(view, to));
+    if (right < -0.5 || left > 100.5 || right < left) return nothing;
+    return svg`<rect class=${form} x=${percent(left)} y=${y} width=${percent(
+      Math.max(WIDTH_MIN, right - left),
+    )} height=${height} rx=${radius}/>`;
+  };
+  if (!Number.isNaN(until)) return part(form, from, until);
+  const seen = Math.max(time.known(), from);
+  // Without a stream, nobody knows whether it still goes on.
+  const rest =
+    time.now() - seen > UNKNOWN_MIN ? part("s-hatch unknown", seen, time.now()) : nothing;
+  return svg`${part(form, from, seen)}${rest}`;
 }
 
 /** @param {import("./timeline_rows.js").Bar[]} lane */
 const ends = (lane) =>
   Math.max(...lane.map(([, , until]) => (Number.isNaN(until) ? time.now() : until)));
 
+/**
+ * Hosts in work as a histogram: one path, stretched over its time.
+ * @param {View} view @param {import("./timeline_rows.js").Histogram} work @param {number} height
+ */
+function histogram(view, { busy, most, from, until }, height) {
+  const left = place(view, from);
+  const width = place(view, until) - left;
+  if (!(width > 0) || left > 100 || left + width < 0) return nothing;
+  const columns = busy
+    .map((each, index) => (each ? `M${index} ${most}v${-each}h1v${each}z` : ""))
+    .join("");
+  return svg`<svg x=${percent(left)} y="3" width=${percent(width)} height=${height - 7}
+      viewBox="0 0 ${busy.length} ${most}" preserveAspectRatio="none">
+      <path class="busy" d=${columns}/>
+    </svg>`;
+}
+
 /** @param {View} view @param {import("./timeline_rows.js").Row} row @param {number} height */
 export function drawing(view, row, height) {
-  const { lanes, host } = row;
+  const { lanes, host, work } = row;
+  if (work) return histogram(view, work, height);
   if (lanes.length > 1 || row.kind === "cluster")
     return lanes.map((lane, index) => lane.map((bar) => rect(view, bar, 5 + 7 * index, 5, 0)));
   const lane = lanes[0] ?? [];

@@ -45,10 +45,14 @@ export function toggle(id, to = !openness.get(id)) {
   changed({ now: true });
 }
 
-/** Open all that hides a host. @param {{cluster: string, rack: string, isFolded: boolean}} host */
-export function open({ cluster, rack, isFolded }) {
+/** The folds of hosts in a state. @type {Record<string, string>} */
+const FOLDS = { done: "d", planned: "p" };
+
+/** Open all that hides a host. @param {{cluster: string, rack: string, state: string}} host */
+export function open({ cluster, rack, state }) {
   for (const id of [`c:${cluster}`, `r:${cluster}/${rack}`]) openness.set(id, true);
-  if (isFolded) openness.set(`d:${cluster}/${rack}`, true);
+  const fold = FOLDS[state];
+  if (fold) openness.set(`${fold}:${cluster}/${rack}`, true);
   changed({ now: true });
 }
 
@@ -62,7 +66,7 @@ export function closeAll() {
 
 /** The button that opens or closes all rows. */
 export const opener = () =>
-  html`<button class="quiet small hide-n" @click=${() => openAll(!allOpen)}>
+  html`<button class="quiet small hide-p" @click=${() => openAll(!allOpen)}>
     ${allOpen ? "Close all" : "Open all"}
   </button>`;
 

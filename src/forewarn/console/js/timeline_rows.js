@@ -2,23 +2,19 @@
 
 import { count } from "./text.js";
 import * as time from "./time.js";
+import { FORMS, LANES_MAX, united, workOf } from "./timeline_merge.js";
 
 /** From so many hosts in one state on, a rack shows them as one row. */
 const FOLD_MIN = 3;
-/** Lanes of a closed cluster: more would not be seen. */
-const LANES_MAX = 4;
+export { FORMS };
 
-/** The class of each state. @type {Record<string, string>} */
-export const FORMS = {
-  planned: "s-planned",
-  announced: "s-noticed",
-  ready: "s-held",
-  impacting: "s-impact",
-  recovering: "s-recover",
-  failed: "s-failed",
-  skipped: "s-gone",
-  done: "s-done",
-};
+/**
+ * @typedef {object} Histogram
+ * @property {number[]} busy Hosts in work in each step.
+ * @property {number} most The most of all clusters, so that their heights compare.
+ * @property {number} from
+ * @property {number} until
+ */
 
 /** @typedef {[string, number, number]} Bar Class, beginning and end in ms; NaN: it goes on. */
 
@@ -31,6 +27,7 @@ export const FORMS = {
  * @property {{text: string, form: string}[]} words The text next to the name.
  * @property {string} [more] A second line.
  * @property {Bar[][]} lanes
+ * @property {Histogram} [work] Hosts in work over time, instead of lanes.
  * @property {boolean} [isOpen] Undefined: it has nothing to open.
  * @property {any} [host] The host, as the service tells it.
  * @property {string} [holder] The host that holds it, while it is ready.
@@ -67,8 +64,8 @@ const urgency = (rack) =>
   (rack.counts.ready ?? 0) * 4 +
   (rack.counts.done ?? 0) * 0.1;
 
-/** @param {any} cluster @param {any[]} racks @param {boolean} isOpen @returns {Row} */
-function clusterRow(cluster, racks, isOpen) {
+/** @param {any} tree @param {any} cluster @param {any[]} racks @param {boolean} isOpen */
+function clusterRow(tree, cluster, racks, isOpen) {
   const { counts, hosts } = cluster;
   const words = [
     { text: `${counts.done ?? 0}/${hosts}`, form: "" },
@@ -79,7 +76,8 @@ function clusterRow(cluster, racks, isOpen) {
     .slice(0, LANES_MAX)
     .filter((each) => each.lane.length);
   const lanes = racks.filter((each) => shown.includes(each)).map((each) => bars(each.lane));
-  return {
+  /** @type {Row} */
+  const row = {
     id: `c:${cluster.cluster}`,
     kind: "cluster",
     level: 1,
@@ -87,9 +85,20 @@ function clusterRow(cluster, racks, isOpen) {
     words,
     isOpen,
     lanes: isOpen ? [] : lanes,
+    work: isOpen ? undefined : workOf(tree, cluster, racks),
     more: isOpen ? "" : count(cluster.racks, "rack"),
     spoken: `cluster ${cluster.cluster}, ${words.map((each) => each.text).join(", ")}`,
   };
+  return row;
+}
+
+/** Maximum characters of the texts next to the name of a rack. */
+const TEXT_CHARACTERS_MAX = 28;
+
+/** The first texts that fit next to a name. @param {Row["words"]} words */
+function fitting(words) {
+  let left = TEXT_CHARACTERS_MAX;
+  return words.filter(({ text }, index) => (left -= text.length + 3) > 0 || index === 0);
 }
 
 /** @param {any} rack @param {boolean} isOpen @returns {Row} */
@@ -104,7 +113,7 @@ function rackRow(rack, isOpen) {
     kind: "rack",
     level: 2,
     name: within(rack.rack, rack.cluster),
-    words: words.slice(0, 3),
+    words: fitting(words),
     isOpen,
     lanes: isOpen ? [] : [bars(rack.lane)],
     spoken: `rack ${rack.rack}, ${words.map((each) => each.text).join(", ")}`,
@@ -116,7 +125,7 @@ function foldRow(racks) {
   const first = racks[0];
   const last = racks.at(-1);
   const hosts = racks.reduce((sum, each) => sum + each.hosts, 0);
-  const lane = racks.flatMap((each) => bars(each.lane));
+  const lane = united(racks.flatMap((each) => bars(each.lane)));
   const text = `${hosts} ${isEven(first)}`;
   const name = `${within(first.rack, first.cluster)} – ${within(last.rack, last.cluster)}`;
   return {
@@ -241,20 +250,24 @@ export function rowsOf(tree, racksOf, hostsOf, isOpen, isFolded) {
   for (const cluster of tree.clusters) {
     const racks = racksOf(cluster.cluster);
     const opened = isOpen(`c:${cluster.cluster}`, opensFirst(tree, cluster));
-    rows.push(clusterRow(cluster, racks, opened));
-    if (opened) addRacks(rows, racks, hostsOf, isOpen, isFolded);
+    rows.push(clusterRow(tree, cluster, racks, opened));
+    if (opened) addRacks(rows, tree, racks, hostsOf, isOpen, isFolded);
   }
   return rows;
 }
 
-/** In a campaign of up to so many hosts, clusters with work in progress are open at first. */
+/** In a campaign of up to so many hosts, all work in progress is open at first. */
 const SMALL_MAX = 200;
 
-/** Whether a cluster is open at first. @param {any} tree @param {any} cluster */
-export function opensFirst(tree, { counts }) {
+/**
+ * Whether a cluster or a rack is open at first: where something needs a person. The others show
+ * their work in lanes, so that all clusters are in sight.
+ * @param {any} tree @param {any} part
+ */
+export function opensFirst(tree, { counts, rack }) {
   const isInFlight = Boolean(busy(counts) || counts.announced);
   return (
-    tree.clusters.length === 1 ||
+    (tree.clusters.length === 1 && rack === undefined) ||
     Boolean(counts.failed || counts.ready) ||
     (tree.hosts <= SMALL_MAX && isInFlight)
   );
@@ -272,12 +285,13 @@ const isEven = (rack) =>
 
 /**
  * @param {Row[]} rows
+ * @param {any} tree
  * @param {any[]} racks
  * @param {any} hostsOf
  * @param {any} isOpen
  * @param {any} isFolded
  */
-function addRacks(rows, racks, hostsOf, isOpen, isFolded) {
+function addRacks(rows, tree, racks, hostsOf, isOpen, isFolded) {
   for (let index = 0; index < racks.length; index++) {
     const rack = racks[index];
     const even = isEven(rack);
@@ -290,12 +304,7 @@ function addRacks(rows, racks, hostsOf, isOpen, isFolded) {
       index = end;
       continue;
     }
-    const opened = isOpen(
-      `r:${rack.cluster}/${rack.rack}`,
-      Boolean(
-        rack.counts.failed || rack.counts.ready || rack.counts.announced || busy(rack.counts),
-      ),
-    );
+    const opened = isOpen(`r:${rack.cluster}/${rack.rack}`, opensFirst(tree, rack));
     rows.push(rackRow(rack, opened));
     if (opened) addHosts(rows, rack, hostsOf(rack.cluster, rack.rack), isOpen, isFolded);
   }
@@ -310,20 +319,35 @@ function addRacks(rows, racks, hostsOf, isOpen, isFolded) {
  */
 function addHosts(rows, rack, hosts = [], isOpen, isFolded) {
   const key = `${rack.cluster}/${rack.rack}`;
-  const folded = isOpen(`d:${key}`, false) ? [] : hosts.filter((each) => isFolded(key, each));
-  if (folded.length >= FOLD_MIN) {
-    const text = count(folded.length, "host");
+  const fold = (/** @type {string} */ id, /** @type {string} */ word, /** @type {any[]} */ all) => {
+    if (all.length < FOLD_MIN || isOpen(`${id}:${key}`, false)) return [];
+    const text = count(all.length, "host");
     rows.push({
-      id: `d:${key}`,
+      id: `${id}:${key}`,
       kind: "fold",
       level: 3,
       name: text,
-      words: [{ text: "done", form: "" }],
+      words: [{ text: word, form: "" }],
       isOpen: false,
-      lanes: [folded.flatMap(hostBars)],
-      spoken: `${text} of rack ${rack.rack}, done`,
+      lanes: [united(all.flatMap(hostBars))],
+      spoken: `${text} of rack ${rack.rack}, ${word}`,
     });
-  }
+    return all;
+  };
+  const done = fold(
+    "d",
+    "done",
+    hosts.filter((each) => isFolded(key, each)),
+  );
+  const open = rows.length;
+  const later = fold("p", "later", hosts.filter(isLater));
+  // Those that come later are below those that are in work.
+  const last = rows.splice(open);
   for (const host of hosts)
-    if (folded.length < FOLD_MIN || !folded.includes(host)) rows.push(hostRow(host));
+    if (!done.includes(host) && !later.includes(host)) rows.push(hostRow(host));
+  rows.push(...last);
 }
+
+/** Whether nothing was done to a host yet. @param {any} host */
+const isLater = ({ state, attempts, blockers }) =>
+  state === "planned" && attempts <= 1 && !blockers.length;

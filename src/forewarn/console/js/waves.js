@@ -8,8 +8,11 @@ import * as time from "./time.js";
 const width = (hosts, whole) =>
   `w${Math.max(2, Math.min(12, Math.round((12 * hosts) / Math.max(1, whole))))}`;
 
-/** @param {any} campaign @param {any} stage @param {number} index @param {any} planned */
-function wave(campaign, stage, index, planned) {
+/**
+ * @param {any} campaign @param {any} stage @param {number} index @param {any} planned
+ * @param {Record<string, number>} [states] Attempts of the stage by state.
+ */
+function wave(campaign, stage, index, planned, states) {
   const place = index + 1;
   const isPast = place < campaign.stage || campaign.state === "Done";
   const isNow = place === campaign.stage && !isPast;
@@ -39,15 +42,21 @@ function wave(campaign, stage, index, planned) {
         ? Number.isNaN(until)
           ? later
           : `soak until ${time.when(until)}`
-        : `${count(stage.hosts, "host")}${later ? ` · ${later}` : ""}`
+        : isPast && states
+          ? `gate ${number(states.Done ?? 0)}/${number(stage.hosts)}`
+          : `${count(stage.hosts, "host")}${later ? ` · ${later}` : ""}`
     }
   </li>`;
 }
 
-/** @param {any} campaign @param {any[]} [planned] The stages of its outlook, with their begin. */
-export const waveList = (campaign, planned) =>
+/**
+ * @param {any} campaign
+ * @param {any[]} [planned] The stages of its outlook, with their begin.
+ * @param {Record<string, Record<string, number>>} [states] Attempts by stage and state.
+ */
+export const waveList = (campaign, planned, states) =>
   html`<ol class="waves">
     ${campaign.stages.map((/** @type {any} */ stage, /** @type {number} */ index) =>
-      wave(campaign, stage, index, planned?.[index]),
+      wave(campaign, stage, index, planned?.[index], states?.[index + 1]),
     )}
   </ol>`;

@@ -73,8 +73,12 @@ def renew_chooser(work: Work, operation: Operation) -> Operation:
     if renewed is operation:
         return operation
     saved = work.save_operation(operation, renewed)
-    kept = [move.vm for move in saved.moves if move.to_host and not move.done]
-    return _give_back(work, saved, kept) if saved.driver_chooses and kept else saved
+    kept_vms = [move.vm for move in saved.moves if move.to_host and not move.done]
+    return (
+        _give_back(work, saved, kept_vms)
+        if saved.driver_chooses and kept_vms
+        else saved
+    )
 
 
 def give_up_places(work: Work, operation: Operation) -> None:

@@ -27,23 +27,28 @@ PAUSED_AFTER: Micros = 15 * MINUTE
 """Time after which a campaign with an unknown check is paused."""
 
 
-def look(work: Work, campaign: CampaignRecord) -> CampaignRecord:
-    """Return the campaign after a look at its checks."""
-    if not campaign.checks or campaign.state is CampaignState.HALTED:
+def apply_results(work: Work, campaign: CampaignRecord) -> CampaignRecord:
+    """Halt, pause or continue a campaign by the results of its checks, and return it."""
+    if campaign.state is CampaignState.HALTED:
+        return campaign
+    has_paused = any(pause.is_of_checks for pause in campaign.pauses)
+    if not campaign.checks and not has_paused:
         return campaign
     campaign_ends.need_checks(work)
     results = list(_not_passed(work, campaign))
-    for each in results:
-        if each.outcome is Outcome.FAIL:
+    for result in results:
+        if result.outcome is Outcome.FAIL:
             why = Halt(
                 cause=HaltCause.CHECK,
                 by=CHECKS,
                 at=work.now,
-                reason=each.reason,
-                check=each.name,
+                reason=result.reason,
+                check=result.name,
             )
             return campaign_ends.halt(work, replace(campaign, unknown=()), why)
-    unknown = tuple((each.name, each.reason) for each in results)
+    unknown = tuple(
+        (check_result.name, check_result.reason) for check_result in results
+    )
     since = (campaign.unknown_since or work.now) if unknown else 0
     campaign = replace(campaign, unknown=unknown, unknown_since=since)
     if unknown and work.now - since >= PAUSED_AFTER:
@@ -65,9 +70,9 @@ def refuse_unknown(work: Work, names: Iterable[str]) -> None:
 def unanswered(work: Work, campaign: CampaignRecord) -> tuple[str, ...]:
     """Return the checks that do not answer and are not ignored."""
     return tuple(
-        each.name
-        for each in _not_passed(work, campaign)
-        if each.outcome is Outcome.UNKNOWN
+        check_result.name
+        for check_result in _not_passed(work, campaign)
+        if check_result.outcome is Outcome.UNKNOWN
     )
 
 
@@ -75,7 +80,7 @@ def refuse_unanswered(
     campaign: CampaignRecord, pauses: Sequence[Pause], checks: Sequence[str]
 ) -> None:
     """Refuse to end the pauses of a campaign if only its checks have paused it."""
-    if all(each.is_of_checks for each in pauses) and checks:
+    if all(pause.is_of_checks for pause in pauses) and checks:
         raise RefusedError(
             f"campaign {campaign.name} is paused until its checks answer: {listed(checks)}",
             hint="It continues by itself when they pass; look with `forewarn check run "
@@ -89,12 +94,12 @@ def refuse_failing(
 ) -> None:
     """Refuse to resume a campaign that a failing check would halt again at once."""
     ignored = replace(campaign, despite=(*campaign.despite, *despite))
-    for each in _not_passed(work, ignored):
-        if each.outcome is Outcome.FAIL:
+    for check_result in _not_passed(work, ignored):
+        if check_result.outcome is Outcome.FAIL:
             raise RefusedError(
-                f"check {each.name} of campaign {campaign.name} fails: {each.reason}",
+                f"check {check_result.name} of campaign {campaign.name} fails: {check_result.reason}",
                 hint="Wait until it passes. To go on although it fails, run `forewarn "
-                f"campaign resume {campaign.name} --despite {each.name} --reason TEXT`.",
+                f"campaign resume {campaign.name} --despite {check_result.name} --reason TEXT`.",
             )
 
 
@@ -117,9 +122,9 @@ def _paused(work: Work, campaign: CampaignRecord) -> CampaignRecord:
 
 
 def _continued(work: Work, campaign: CampaignRecord) -> CampaignRecord:
-    left = tuple(each for each in campaign.pauses if not each.is_of_checks)
+    left = tuple(pause for pause in campaign.pauses if not pause.is_of_checks)
     if left == campaign.pauses:
         return campaign
     campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_RESUMED)
-    given = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
-    return replace(campaign_ends.take_step(work, campaign, given), pauses=left)
+    step = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
+    return replace(campaign_ends.take_step(work, campaign, step), pauses=left)

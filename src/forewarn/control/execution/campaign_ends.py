@@ -6,10 +6,11 @@ neither an end that was not counted nor a halt without its cause.
 
 from dataclasses import replace
 
-from forewarn.campaigns import gate, progress
+from forewarn.campaigns import gate, never, progress
 from forewarn.campaigns.lifecycle import CampaignInput, step
 from forewarn.campaigns.record import CampaignRecord, Halt
 from forewarn.control.execution import cordoning, replanning
+from forewarn.control.rules import campaign_gate
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host
 from forewarn.ids import place_of
@@ -50,11 +51,6 @@ def owner_of(campaign: CampaignRecord) -> Actor:
     return campaign_actor(campaign.name)
 
 
-def subject_of(campaign: CampaignRecord) -> str:
-    """Return the campaign as the subject of history entries."""
-    return f"campaign:{campaign.campaign_id}"
-
-
 def note(
     work: Work,
     campaign: CampaignRecord,
@@ -64,7 +60,7 @@ def note(
 ) -> None:
     """Store a history entry about a campaign; a decision changes its revision."""
     subjects = (
-        subject_of(campaign),
+        campaign.subject,
         f"request:{campaign.request}",
         *(f"host:{host}" for host in hosts),
     )
@@ -82,9 +78,9 @@ def need_checks(work: Work, *, ended: str = "") -> None:
     """Let the service ask the checks of all open campaigns but `ended`, and no others."""
     names = {
         name
-        for each in every(work.tx, kinds.CAMPAIGNS_OPEN)
-        if each.campaign_id != ended
-        for name in each.checks
+        for campaign in every(work.tx, kinds.CAMPAIGNS_OPEN)
+        if campaign.campaign_id != ended
+        for name in campaign.checks
     }
     wanted = frozenset(names).intersection(work.checks.names)
     if wanted != work.checks.needed:
@@ -242,7 +238,7 @@ def _count(work: Work, operation: Operation, outcome: Outcome) -> None:
     if outcome is Outcome.FAILED:
         new = _failed(work, old, operation)
     elif outcome is Outcome.COMPLETED:
-        new = progress.host_done(old, now=work.now)
+        new = _timed(work, progress.host_done(old, now=work.now), operation)
         cordoning.remove(work, host, owner=owner_of(old))
     else:
         stage = old.stage_of(operation.position)
@@ -253,6 +249,30 @@ def _count(work: Work, operation: Operation, outcome: Outcome) -> None:
     save(work, old, stage_ended(work, new))
 
 
+def _timed(
+    work: Work, campaign: CampaignRecord, operation: Operation
+) -> CampaignRecord:
+    """Return the campaign after it measured a host that is done.
+
+    A slower time that would leave its hosts no opening is not used: it would stop the
+    campaign for good.
+    """
+    if not operation.started_at or (campaign.impact.empties_host and not operation.vms):
+        # A host without VMs says nothing about one that must be emptied.
+        return campaign
+    ended = work.now if operation.visit else operation.impact_ended_at or work.now
+    timed = progress.host_timed(campaign, operation.started_at, ended)
+    slow = progress.own_slow(timed)
+    if slow == timed.slow:
+        return timed
+    slower = replace(timed, slow=slow)
+    hours = campaign_gate.hours_of(work.tx, slower)
+    needs = never.Needs(
+        at=work.now, notice=slower.notice, work=slow, windows=hours.windows
+    )
+    return slower if needs.fits((*hours.blackouts, *hours.wide)) else timed
+
+
 def _failed(
     work: Work, campaign: CampaignRecord, operation: Operation
 ) -> CampaignRecord:
@@ -260,7 +280,7 @@ def _failed(
     host = operation.host
     stored = work.tx.get(Host, host)
     owner = owner_of(campaign)
-    if stored is not None and cordoning.cordon_of(stored, owner) is None:
+    if stored is not None and stored.cordon_of(owner) is None:
         cordoning.add(work, stored, owner=owner, reason="")
     failed = progress.host_failed(campaign, host, operation.operation_id, now=work.now)
     why = progress.why_halt(failed, host, by=work.who.actor, now=work.now)

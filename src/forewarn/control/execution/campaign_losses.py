@@ -41,17 +41,17 @@ def _worked_on(
     work: Work, host: str, open_: Mapping[str, CampaignRecord]
 ) -> CampaignRecord | None:
     """Return the open campaign whose work has started on a host last; None: none has."""
-    found = None
+    campaign = None
     for operation in every(work.tx, kinds.WORKED_ON_HOST, host):
-        found = open_.get(operation.request, found)
-    return found
+        campaign = open_.get(operation.request, campaign)
+    return campaign
 
 
 def _last_met(
     work: Work, vm: Vm, open_: Mapping[str, CampaignRecord]
 ) -> CampaignRecord | None:
     """Return the open campaign that interrupted a VM last; None: none did."""
-    earliest = min(each.created for each in open_.values())
+    earliest = min(campaign.created for campaign in open_.values())
     after = f"{vm.name}/{sortable(earliest)}"
     spans = work.tx.select(kinds.SPANS_OF_VM, vm.name, after=after)
     for span in reversed(spans):

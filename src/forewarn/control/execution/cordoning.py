@@ -9,11 +9,6 @@ from forewarn.protocol.actors import Actor
 from forewarn.store.records import AuditKind
 
 
-def cordon_of(host: Host, owner: Actor) -> Cordon | None:
-    """Return the owner's cordon of a host; None: it has none."""
-    return next((each for each in host.cordons if each.by.is_same_as(owner)), None)
-
-
 def add(
     work: Work,
     host: Host,
@@ -49,9 +44,9 @@ def remove(
 ) -> None:
     """Remove the owner's cordon of a host, if it has one."""
     host = work.tx.get(Host, name)
-    if host is None or cordon_of(host, owner) is None:
+    if host is None or host.cordon_of(owner) is None:
         return
-    left = tuple(each for each in host.cordons if not each.by.is_same_as(owner))
+    left = tuple(cordon for cordon in host.cordons if not cordon.by.is_same_as(owner))
     keep(work, host, left, subjects)
 
 

@@ -157,19 +157,19 @@ def take_off(work: Work, operation: Operation, name: str) -> None:
     if vm is None:
         return
     is_started = operation.operation_id in vm.started
-    kept = vm.moving_to != "" and any(
+    still_moves = vm.moving_to != "" and any(
         move.vm == name
         and move.to_host == vm.moving_to
         and (is_started or not move.done)
         for move in operation.moves
     )
-    if not is_started and not kept:
+    if not is_started and not still_moves:
         return
     started = tuple(other for other in vm.started if other != operation.operation_id)
     work.save_vm(
-        vm, changed(vm, started=started, moving_to="" if kept else vm.moving_to)
+        vm, changed(vm, started=started, moving_to="" if still_moves else vm.moving_to)
     )
-    if kept:
+    if still_moves:
         work.free_room(vm.moving_to)
     if is_started:
         downtime.taken_off(work, operation, vm)

@@ -148,13 +148,13 @@ def _arrivals(
     """Return the VMs that a call moved, with their new hosts."""
     if operation.action not in MOVING_ACTIONS:
         return []
-    found: list[tuple[Vm, Host]] = []
+    arrivals: list[tuple[Vm, Host]] = []
     for move in moves:
         vm = work.tx.get(Vm, move.vm)
         host = work.tx.get(Host, move.to_host) if move.to_host else None
         if vm is not None and vm.state is not VmState.DELETED and host is not None:
-            found.append((vm, host))
-    return found
+            arrivals.append((vm, host))
+    return arrivals
 
 
 def _is_odd(work: Work, vm: Vm, host: Host) -> bool:

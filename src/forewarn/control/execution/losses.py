@@ -57,9 +57,9 @@ def add(work: Work, host: Host | None, vms: Sequence[str]) -> Losses | None:
 
 def forget_due(work: Work, *, limit: int = FORGOTTEN_MAX) -> bool:
     """Forget losses whose span has ended; return whether there can be more."""
-    found = work.tx.due(kinds.LOSSES_DUE, work.now, limit=limit)
-    _forget(work, found)
-    return len(found) == limit
+    due = work.tx.due(kinds.LOSSES_DUE, work.now, limit=limit)
+    _forget(work, due)
+    return len(due) == limit
 
 
 def forget_all(work: Work) -> None:
@@ -95,25 +95,25 @@ def _exceeding(work: Work, rack: str) -> Losses | None:
         in_rack=tallies.counted(work.tx, lost_in(rack)) if rack else 0,
     )
     fleet = tallies.counted(work.tx, FLEET_HOSTS)
-    found = brake.exceeded(lost, limits, hosts=fleet)
-    if found is None:
+    excess = brake.exceeded(lost, limits, hosts=fleet)
+    if excess is None:
         return None
-    is_rack = found.what is LossKind.RACK
+    is_rack = excess.what is LossKind.RACK
     return Losses(
-        what=found.what,
-        count=found.count,
-        most=found.most,
+        what=excess.what,
+        count=excess.count,
+        most=excess.most,
         within=limits.within,
-        named=_names(work, found.what, rack),
+        named=_names(work, excess.what, rack),
         rack=rack if is_rack else "",
     )
 
 
 def _names(work: Work, what: LossKind, rack: str) -> tuple[str, ...]:
     if what is LossKind.RACK:
-        found = work.tx.select(kinds.LOSSES_IN_RACK, rack, limit=NAMED_MAX)
+        losses = work.tx.select(kinds.LOSSES_IN_RACK, rack, limit=NAMED_MAX)
     else:
         # Hosts come before VMs in the order of the keys.
         after = LOST_VM if what is LossKind.VMS else ""
-        found = work.tx.select(kinds.ALL_LOSSES, after=after, limit=NAMED_MAX)
-    return tuple(loss.name.partition(":")[2] for loss in found)
+        losses = work.tx.select(kinds.ALL_LOSSES, after=after, limit=NAMED_MAX)
+    return tuple(loss.name.partition(":")[2] for loss in losses)

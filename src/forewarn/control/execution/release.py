@@ -136,7 +136,7 @@ def _promises(
     times: HeldTimes,
 ) -> tuple[Promise, ...]:
     """Return the openings that an operation is promised, if it waits for windows."""
-    if not any(isinstance(each, WindowClosed) for each in blockers):
+    if not any(isinstance(blocker, WindowClosed) for blocker in blockers):
         return operation.promises
     vms = obstacles.vms_of(work.tx, operation)
     return promising.promises_of(work.tx, operation, vms, times, work.now)

@@ -6,7 +6,6 @@ The caller then ends the operation that it replaces, so the request stays open.
 from dataclasses import replace
 
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.execution import cordoning
 from forewarn.control.rules import choices, waits
 from forewarn.control.transactions.about import task_of
 from forewarn.control.transactions.work import Work
@@ -41,7 +40,7 @@ def turns_of(work: Work, operation: Operation) -> tuple[str, ...]:
     if request.campaign:
         owner = campaign_actor(work.campaign(request.campaign).name)
         host = work.tx.get(Host, operation.host)
-        if host is not None and cordoning.cordon_of(host, owner) is not None:
+        if host is not None and host.cordon_of(owner) is not None:
             names.append(waits.again_turn(request.request_id))
     if request.has_choices:
         vms = tuple(every(work.tx, kinds.VMS_ON_HOST, operation.host))
@@ -134,10 +133,10 @@ def give_place(work: Work, campaign: CampaignRecord, operation: Operation) -> in
     request = operation.request
     for stage in range(campaign.stage_of(position), len(campaign.stages)):
         turn = waits.turn(request, stage + 1)
-        found = work.tx.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=1)
-        if not found:
+        waiting = work.tx.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=1)
+        if not waiting:
             break
-        (first,) = found
+        (first,) = waiting
         names = (
             waits.turn(request, stage) if name == turn else name
             for name in first.waits_for

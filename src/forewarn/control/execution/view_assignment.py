@@ -39,8 +39,8 @@ def is_alone(view_id: str) -> bool:
 def fetch_views(work: Work, view_ids: Collection[str]) -> None:
     """Read together what `seat` asks for about these views."""
     fetch(work.tx, View, view_ids)
-    words = {view_id.partition("/")[0] for view_id in view_ids}
-    fetch_answers(work.tx, kinds.VIEWS_OF_ENABLING, words)
+    enablings = {view_id.partition("/")[0] for view_id in view_ids}
+    fetch_answers(work.tx, kinds.VIEWS_OF_ENABLING, enablings)
 
 
 def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:

@@ -75,8 +75,8 @@ def _ended(
             visits.finish(work, visit)
         case _:
             is_unknown = outcome is StepOutcome.UNKNOWN
-            given = VisitInput.LOSE if is_unknown else VisitInput.FAIL
-            visits.fail(work, visit, given)
+            step = VisitInput.LOSE if is_unknown else VisitInput.FAIL
+            visits.fail(work, visit, step)
 
 
 def ask_after(work: Work, visit_id: str, generation: int, *, is_late: bool) -> None:

@@ -45,6 +45,7 @@ from forewarn.control.execution.visit_steps import (
 from forewarn.control.rules import campaign_gate, waits
 from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER, ClearQuestion
 from forewarn.control.transactions.work import Work
+from forewarn.drivers.port import hosts_of
 from forewarn.fleet.model import Host
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import changed
@@ -256,7 +257,13 @@ def ask_clear(work: Work, visit: Visit, operation: Operation) -> None:
         ),
     )
     vms = (*operation.vms, *operation.left_vms)
-    work.ask(ClearQuestion(visit_id=visit.visit_id, host=visit.host, vms=vms))
+    moved = {move.vm: move.to_host for move in operation.moves}
+    expected = {vm: hosts_of(moved.get(vm, ""), visit.host) for vm in vms}
+    work.ask(
+        ClearQuestion(
+            visit_id=visit.visit_id, host=visit.host, vms=vms, expected=expected
+        )
+    )
 
 
 def take_clear(work: Work, question: ClearQuestion, *, is_clear: bool) -> None:

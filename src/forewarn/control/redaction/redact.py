@@ -42,11 +42,11 @@ def for_tenant(
     blockers: Iterable[AnyBlocker], *, scopes: Collection[str], vms: Collection[str]
 ) -> tuple[AnyBlocker, ...]:
     """Return the blockers, redacted for the owner of `scopes` and `vms`."""
-    told = [_one(blocker, scopes, vms) for blocker in blockers]
+    redacted = [_one(blocker, scopes, vms) for blocker in blockers]
     # Blockers with the tenant's own names come first. Duplicates are removed, because
     # they would show how many others there are.
-    told.sort(key=_rank)
-    return tuple(dict.fromkeys(told))
+    redacted.sort(key=_rank)
+    return tuple(dict.fromkeys(redacted))
 
 
 _PUBLIC = frozenset({ActorKind.CLOCK, ActorKind.DRIVER, ActorKind.POLICY})
@@ -87,7 +87,7 @@ def _rank(blocker: AnyBlocker) -> int:
 def _one(
     blocker: AnyBlocker, scopes: Collection[str], vms: Collection[str]
 ) -> AnyBlocker:
-    what, name = Redacted.HELD, ""
+    kind, name = Redacted.HELD, ""
     match blocker:
         case NotDue() | NoticeRuns() | ByPlatform():
             return blocker
@@ -104,17 +104,17 @@ def _one(
         case VmBusy() if blocker.vm in vms:
             return blocker
         case NotApproved() | BatchWaits():
-            what = Redacted.ELSEWHERE
+            kind = Redacted.ELSEWHERE
         case FaultDomainDown() if blocker.scope in scopes:
-            what, name = Redacted.OWN_DOMAIN, blocker.scope
+            kind, name = Redacted.OWN_DOMAIN, blocker.scope
         case NoCapacity() if blocker.vm in vms:
-            what, name = Redacted.NO_CAPACITY, blocker.vm
+            kind, name = Redacted.NO_CAPACITY, blocker.vm
         case DriverRetry():
-            what = Redacted.RETRIES
+            kind = Redacted.RETRIES
         case OutcomeUnknown() | DriverAsked():
-            what = Redacted.UNKNOWN
+            kind = Redacted.UNKNOWN
         case VmDown() | StillDown():
-            what = Redacted.DOWN
+            kind = Redacted.DOWN
         case _:
             pass
-    return ByPlatform(what=what, name=name)
+    return ByPlatform(what=kind, name=name)

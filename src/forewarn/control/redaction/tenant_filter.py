@@ -100,10 +100,10 @@ class TenantFilter:
     def blockers(self, told: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
         """Return redacted blockers with the tenant's aliases."""
         return tuple(
-            replace(each, operation=self.aliases.of(each.operation))
-            if isinstance(each, VmBusy | MigrationUnderWay)
-            else each
-            for each in told
+            replace(blocker, operation=self.aliases.of(blocker.operation))
+            if isinstance(blocker, VmBusy | MigrationUnderWay)
+            else blocker
+            for blocker in told
         )
 
     # Ownership
@@ -154,8 +154,8 @@ class TenantFilter:
     def _owns_request(self, request: Request) -> bool:
         """Return whether a request concerns the tenant: its first operation decides."""
         return request.actor.is_of(self.tenant) or any(
-            self.of(each) is not None
-            for each in every(
+            self.of(operation) is not None
+            for operation in every(
                 self._reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
             )
         )
@@ -277,11 +277,11 @@ class TenantFilter:
         for event in events:
             self._owned[f"event:{event.event_id}"] = event.tenant == self.tenant
         # The events know the owner of a past operation; the scope can have a new owner.
-        told = {event.scope: event.tenant for event in events}
+        tenants = {event.scope: event.tenant for event in events}
         scopes = tuple(
             name
             for name in operation.scopes
-            if self._is_own_part(told.get(name), name, operation.created)
+            if self._is_own_part(tenants.get(name), name, operation.created)
         )
         if not scopes:
             return None
@@ -309,7 +309,7 @@ class TenantFilter:
         is_ours = by is not None and by.is_of(self.tenant)
         left = left_work.left_at(operation, own, has_vms=bool(moves))
         self._left[operation.key] = left
-        seen = replace(
+        shown = replace(
             operation,
             operation_id=self.aliases.of(operation.operation_id),
             request=self.aliases.of(operation.request),
@@ -340,7 +340,7 @@ class TenantFilter:
             visit="",
             part=CallPart.WHOLE,
         )
-        return left_work.as_left(seen, own, at=left) if left else seen
+        return left_work.as_left(shown, own, at=left) if left else shown
 
     def _is_own_part(self, told: str | None, scope: str, at: Micros) -> bool:
         if told is not None:
@@ -353,7 +353,7 @@ class TenantFilter:
         operations = every(
             self._reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
         )
-        own = [seen for each in operations if (seen := self.of(each))]
+        own = [seen for operation in operations if (seen := self.of(operation))]
         if not own:
             return None
         # Only the part of the tenant counts; other operations can still be open.
@@ -387,16 +387,20 @@ class TenantFilter:
             return None
         # An entry about shared objects only can be a step of another tenant.
         if not is_ours and not any(
-            self.is_own_subject(each, entry.at)
+            self.is_own_subject(subject, entry.at)
             for kind in _DECIDING
-            for each in entry.subjects
-            if each.startswith(kind)
+            for subject in entry.subjects
+            if subject.startswith(kind)
         ):
             return None
         subjects = tuple(
-            each for each in entry.subjects if self.is_own_subject(each, entry.at)
+            subject
+            for subject in entry.subjects
+            if self.is_own_subject(subject, entry.at)
         )
-        has_own_part = any(each.startswith(("vm:", "event:")) for each in subjects)
+        has_own_part = any(
+            subject.startswith(("vm:", "event:")) for subject in subjects
+        )
         if not is_ours and not has_own_part and self._is_about_left(entry):
             return None
         at = cut_to_second(entry.at)
@@ -407,7 +411,7 @@ class TenantFilter:
             at=at,
             actor=self._actor(entry.actor),
             why=entry.why if is_ours else "",
-            subjects=tuple(self._subject(each) for each in subjects),
+            subjects=tuple(self._subject(subject) for subject in subjects),
             operation="",
             facts=self._facts(entry.kind, subjects, entry.facts),
         )
@@ -428,8 +432,8 @@ class TenantFilter:
                 return Facts(outcome=facts.outcome)
             case "blockers":
                 scopes, vms = _names(subjects, "scope"), _names(subjects, "vm")
-                told = redact.for_tenant(facts.blockers, scopes=scopes, vms=vms)
-                return Facts(blockers=self.blockers(told))
+                redacted = redact.for_tenant(facts.blockers, scopes=scopes, vms=vms)
+                return Facts(blockers=self.blockers(redacted))
             case "text":
                 return Facts(text=facts.text)
             case "given up":
@@ -472,5 +476,5 @@ _SHOWN: Mapping[AuditKind, str] = {
 
 def _names(subjects: Iterable[str], kind: str) -> set[str]:
     """Return the names of the subjects of one kind."""
-    parts = (each.partition(":") for each in subjects)
+    parts = (subject.partition(":") for subject in subjects)
     return {name for found, _, name in parts if found == kind}

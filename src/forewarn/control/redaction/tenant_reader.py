@@ -54,10 +54,10 @@ def blockers(
     Reasons that an operator or tenant can resolve come first.
     """
     if isinstance(reader, TenantReader):
-        found = reader.why_waiting(operation.operation_id, now=now)
+        all_blockers = reader.why_waiting(operation.operation_id, now=now)
     else:
-        found = obstacles.why_waiting(reader, operation, now=now)
-    return remedies.actionable_first(found)
+        all_blockers = obstacles.why_waiting(reader, operation, now=now)
+    return remedies.actionable_first(all_blockers)
 
 
 def operations_among(reader: Reader, ids: Iterable[str]) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ def real_id(reader: Reader, name: str) -> str:
     if reader.get(kind, name) is not None:
         return name
     for tenant in every(reader, kinds.ALL_TENANTS):
-        found = reader.get(kind, aliases_of(reader, tenant.name).real(name))
+        record = reader.get(kind, aliases_of(reader, tenant.name).real(name))
         if (
-            found is not None
-            and TenantFilter(reader, tenant.name).of(found) is not None
+            record is not None
+            and TenantFilter(reader, tenant.name).of(record) is not None
         ):
-            return found.key
+            return record.key
     return name
 
 
@@ -131,9 +131,9 @@ class _Metered:
         after: str = "",
         limit: int = PAGE_ROWS,
     ) -> list[R]:
-        found = self._reader.select(query, value, after=after, limit=limit)
-        self.rows += 1 + len(found)
-        return found
+        records = self._reader.select(query, value, after=after, limit=limit)
+        self.rows += 1 + len(records)
+        return records
 
     def latest(
         self,
@@ -210,14 +210,14 @@ class TenantReader(OfTenant):
         """
         if query.name in OF_ALIASES:
             value = self.real(value)
-        found: list[R] = []
+        shown: list[R] = []
         for record in self._found(query, value, after):
-            if len(found) >= limit and (
-                query.kind is not Span or record.key != found[-1].key
+            if len(shown) >= limit and (
+                query.kind is not Span or record.key != shown[-1].key
             ):
                 break
-            found.append(record)
-        return found
+            shown.append(record)
+        return shown
 
     def latest(
         self,
@@ -230,8 +230,8 @@ class TenantReader(OfTenant):
         """Return a page of records that the tenant may see, the latest first."""
         if query.name in OF_ALIASES:
             value = self.real(value)
-        found = self._found(query, value, before, is_backward=True)
-        return [*islice(found, limit)]
+        records = self._found(query, value, before, is_backward=True)
+        return [*islice(records, limit)]
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         """Return no records: timers are not for tenants."""
@@ -264,11 +264,11 @@ class TenantReader(OfTenant):
 
     def why_waiting(self, operation_id: str, *, now: Micros) -> tuple[AnyBlocker, ...]:
         """Return all reasons why an operation waits, redacted."""
-        seen = self.get(Operation, operation_id)
+        shown = self.get(Operation, operation_id)
         whole = self._reader.get(Operation, self.real(operation_id))
-        if seen is None or whole is None or seen.state in ENDED_STATES:
+        if shown is None or whole is None or shown.state in ENDED_STATES:
             return ()
-        vms, scopes = self._part_of_request(seen.request)
+        vms, scopes = self._part_of_request(shown.request)
         own = {name for name in whole.scopes if self._share.is_own_scope(name)}
         return self._share.blockers(
             redact.for_tenant(
@@ -311,9 +311,9 @@ class TenantReader(OfTenant):
 
     def operations_among(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Return the aliases of the operations that the tenant may see."""
-        found = (self._reader.get(Operation, each) for each in ids)
-        seen = (self._share.of(each) for each in found if each is not None)
-        return tuple(each.operation_id for each in seen if each is not None)
+        operations = (self._reader.get(Operation, each) for each in ids)
+        shown = (self._share.of(each) for each in operations if each is not None)
+        return tuple(each.operation_id for each in shown if each is not None)
 
     def has_left(self, alias: str) -> bool:
         """Return whether the tenant left an operation before it ended."""
@@ -424,8 +424,8 @@ class TenantReader(OfTenant):
         return sorted({*self._scopes(), *self._share.past.scopes})
 
     def _scope_of(self, vm: str) -> Scope | None:
-        found = self.get(Vm, vm)
-        return None if found is None else self.get(Scope, found.scope)
+        record = self.get(Vm, vm)
+        return None if record is None else self.get(Scope, record.scope)
 
     # The history
 

@@ -9,7 +9,6 @@ The cost depends on the VMs that a page looks at and on the VMs on their hosts, 
 fleet or on the hosts that wait.
 """
 
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -43,6 +42,7 @@ from forewarn.protocol.blockers import (
     StageWaits,
     WindowClosed,
 )
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.operations import (
     WAITING_STATES,
     Action,
@@ -73,7 +73,7 @@ _PASSING = (
 missing place for a VM, cannot be estimated."""
 
 
-class WhyUnknown(enum.Enum):
+class WhyUnknown(Enumeration):
     """Why there is no latest time. The causes of others and of operators look alike."""
 
     HELD = "held"
@@ -156,15 +156,15 @@ class UpcomingWork:
         can have less work than that.
         """
         limit = min(limit, VMS_LOOKED_MAX)
-        found: list[Upcoming] = []
+        work: list[Upcoming] = []
         last = ""
         for looked, (place, each) in enumerate(self._vms(scope, vm, after)):
             if looked == limit or self._looks >= LOOKS_MAX:
-                return Page(work=tuple(found), next=last)
+                return Page(work=tuple(work), next=last)
             if each is not None:
-                found += self._of_vm(each)
+                work += self._of_vm(each)
             last = place
-        return Page(work=tuple(found), next="")
+        return Page(work=tuple(work), next="")
 
     # The VMs of the tenant
 
@@ -174,10 +174,10 @@ class UpcomingWork:
         A scope without a VM yields one too, so that a page is bounded.
         """
         if vm:
-            found = self._reader.get(Vm, vm)
-            is_own = found is not None and self._share.of(found) is not None
-            if found is not None and is_own and scope in {"", found.scope}:
-                yield "", found
+            record = self._reader.get(Vm, vm)
+            is_own = record is not None and self._share.of(record) is not None
+            if record is not None and is_own and scope in {"", record.scope}:
+                yield "", record
             return
         first, _, behind = after.partition("/")
         for name in self._scopes(scope, first):
@@ -283,7 +283,7 @@ class UpcomingWork:
         instant on."""
         held = holds.holds_of(self._reader, operation, vms)
         # Blackouts of the service have no tenant, and count like those of the campaign.
-        own = tuple(each for each in held if each.tenant in {"", self._share.tenant})
+        own = tuple(hold for hold in held if hold.tenant in {"", self._share.tenant})
         times = HeldTimes(held, at)
         return times if own == held else HeldTimes(own, at), times
 
@@ -293,8 +293,8 @@ class UpcomingWork:
         return campaign_gate.common_start(self._reader, operation, held, at)
 
     def _is_halted(self, operation: Operation) -> bool:
-        found = campaign_gate.why_held(self._reader, operation, now=self._now)
-        return any(isinstance(each, CampaignStopped) for each in found)
+        blockers = campaign_gate.why_held(self._reader, operation, now=self._now)
+        return any(isinstance(blocker, CampaignStopped) for blocker in blockers)
 
     def _begins_by(self, course: _Course, operation: Operation) -> Micros | WhyUnknown:
         """Return by when a waiting host is expected to begin, or why it is unknown."""
@@ -302,7 +302,9 @@ class UpcomingWork:
         soaks = upcoming.soaks_before(
             campaign, campaign.stage_of(operation.position), now=self._now
         )
-        is_stuck = any(not isinstance(each, _PASSING) for each in operation.held_by)
+        is_stuck = any(
+            not isinstance(blocker, _PASSING) for blocker in operation.held_by
+        )
         if not course.is_known or is_stuck or soaks is None:
             return WhyUnknown.HELD
         at_once = campaign_gate.at_once(campaign) - len(campaign.failed)
@@ -329,7 +331,7 @@ class UpcomingWork:
         those at its places have only these times too.
         """
         wide = wide_blackouts.over(self._reader, operation)
-        key = operation.request, tuple(each.name for each in wide)
+        key = operation.request, tuple(blackout.name for blackout in wide)
         if key not in self._free:
             campaign = course.campaign
             self._free[key] = tuple(

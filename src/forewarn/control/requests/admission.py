@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forewarn.campaigns.prepared import Prepared
 from forewarn.control.execution import calls, release
 from forewarn.control.rules import abilities
 from forewarn.control.rules.brake import why_braked
+from forewarn.control.rules.maintenance import Change
 from forewarn.control.transactions.about import task_of
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Scope, Vm, VmState
@@ -28,7 +28,6 @@ from forewarn.protocol.actors import (
 )
 from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.events import (
-    DURATION_UNKNOWN,
     Event,
     EventSource,
     EventStatus,
@@ -39,7 +38,6 @@ from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.lifecycle import EventInput, OperationInput
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
-    Action,
     Move,
     Operation,
     OperationState,
@@ -47,7 +45,6 @@ from forewarn.protocol.operations import (
     RequestState,
     TargetKind,
     Verb,
-    is_in_halves,
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.protocol.views import View
@@ -57,90 +54,6 @@ from forewarn.store.records import AuditKind
 
 USER_VERBS = frozenset({Verb.REBOOT, Verb.REDEPLOY, Verb.TERMINATE})
 """Verbs of users. They start at once if Scheduled Events are not enabled (7.4)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """The effect of a verb on each VM, as in table 5.9."""
-
-    action: Action
-    event_type: EventType
-    source: EventSource = EventSource.USER
-    description: str = ""
-    duration_seconds: int = DURATION_UNKNOWN
-    routine: bool = False
-    """Whether the guard applies, and one request is one rollout (6.3)."""
-    is_emergency: bool = False
-    """Whether it is an emergency repair, which keeps to no maintenance window."""
-
-
-_FREEZE = Change(
-    action=Action.FREEZE,
-    event_type=EventType.FREEZE,
-    source=EventSource.PLATFORM,
-    description="Host server is undergoing maintenance.",
-    duration_seconds=9,
-    routine=True,
-)
-
-MAINTENANCE: Mapping[Action, Change] = {
-    Action.FREEZE: _FREEZE,
-    Action.LIVE_MIGRATE: replace(
-        _FREEZE,
-        action=Action.LIVE_MIGRATE,
-        description="Virtual machine is being paused because of a memory-preserving "
-        "Live Migration operation.",
-        duration_seconds=5,
-    ),
-    Action.REBOOT: replace(
-        _FREEZE,
-        action=Action.REBOOT,
-        event_type=EventType.REBOOT,
-        duration_seconds=DURATION_UNKNOWN,
-    ),
-    Action.REDEPLOY: replace(
-        _FREEZE,
-        action=Action.REDEPLOY,
-        event_type=EventType.REDEPLOY,
-        duration_seconds=DURATION_UNKNOWN,
-    ),
-    # Host steps only: the VMs feel nothing, and there is no event.
-    Action.NONE: replace(_FREEZE, action=Action.NONE, duration_seconds=0),
-}
-"""Maintenance of a host, by impact."""
-
-
-REPAIRING = "Host server is undergoing an emergency repair."
-"""Description of the events of emergency work."""
-
-
-def in_emergency(change: Change) -> Change:
-    """Return the change as emergency work, which windows and deferrals do not stop."""
-    return replace(change, description=REPAIRING, is_emergency=True)
-
-
-def maintenance_by_campaign(prepared: Prepared, steps: tuple[HostStep, ...]) -> Change:
-    """Return the change that a campaign makes to each host."""
-    change = maintenance(Action(prepared.impact.value), steps)
-    assert change is not None, "a campaign file allows impacts of maintenance only"
-    if prepared.is_emergency:
-        change = in_emergency(change)
-    if not prepared.description:
-        return change
-    # Tenants still read that a repair is an emergency.
-    usual = (change.description,) if prepared.is_emergency else ()
-    return replace(change, description=" ".join((*usual, prepared.description)))
-
-
-def maintenance(action: Action, steps: Sequence[HostStep]) -> Change | None:
-    """Return the effect of the maintenance of a host; None: no impact of maintenance.
-
-    VMs that wait for a step `work` are paused for an unknown time.
-    """
-    usual = MAINTENANCE.get(action)
-    if usual is None or not is_in_halves(action, steps):
-        return usual
-    return replace(usual, duration_seconds=DURATION_UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +150,7 @@ def open_request(
     """Store a new request."""
     if braked := why_braked(work.tx, verb):
         raise HinderedError(
-            "no routine work is announced now",
+            "no planned work is announced now",
             because=braked,
             hint="Run `forewarn brake off` if it can begin.",
         )
@@ -278,15 +191,15 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
         "op", len(drafts), place=place_in(request.request_id)
     )
     event_ids = _event_ids(work, drafts)
-    made = [
+    operations = [
         _make(work, request, draft, operation_id, event_ids)
         for draft, operation_id in zip(drafts, operation_ids, strict=True)
     ]
-    for operation in made:
+    for operation in operations:
         release.start_if_ready(work, operation.operation_id)
-    for operation in made:
+    for operation in operations:
         _publish(work, operation)
-    return [work.operation(operation.operation_id) for operation in made]
+    return [work.operation(operation.operation_id) for operation in operations]
 
 
 def _event_ids(work: Work, drafts: Sequence[Draft]) -> dict[str, Iterator[str]]:

@@ -42,9 +42,9 @@ def announce_again(work: Work, operation: Operation) -> Operation | None:
     request = work.request(operation.request)
     vms = [vm for name in operation.vms if (vm := work.tx.get(Vm, name)) is not None]
     notice_ends = work.now + _notice_again(work, operation, events)
-    kept = holds.holds_of(work.tx, operation, vms)
+    current_holds = holds.holds_of(work.tx, operation, vms)
     earliest = round_up_to_second(notice_ends)
-    times = holds.HeldTimes(kept, earliest)
+    times = holds.HeldTimes(current_holds, earliest)
     start = campaign_gate.common_start(work.tx, operation, times, earliest)
     if start is None:
         # A notice would be for a time at which nothing can start.
@@ -54,7 +54,7 @@ def announce_again(work: Work, operation: Operation) -> Operation | None:
         vms,
         event_type=pattern.event_type,
         source=pattern.source,
-        not_before=notice_ends if start == earliest and not kept else start,
+        not_before=notice_ends if start == earliest and not current_holds else start,
     )
     # A host of a campaign keeps its position.
     draft = replace(
@@ -70,18 +70,18 @@ def announce_again(work: Work, operation: Operation) -> Operation | None:
     if operation.visit:
         again = replace(draft.operation, visit=operation.visit)
         draft = replace(draft, operation=again)
-    made = admit(work, request, [draft])[0]
-    visits.follow(work, operation.visit, made)
+    new_operation = admit(work, request, [draft])[0]
+    visits.follow(work, operation.visit, new_operation)
     ending.cancel(
         work,
         work.operation(operation.operation_id),
         note=AnnouncedAgain(
             held=work.now - operation.not_before,
             reasons=bounded(reasons),
-            successor=made.operation_id,
+            successor=new_operation.operation_id,
         ),
     )
-    return made
+    return new_operation
 
 
 def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micros:

@@ -132,16 +132,23 @@ def _events_for(reader: Reader, approval: Approval) -> list[Event] | str:
     events: list[Event] = []
     for event_id in approval.event_ids:
         event = reader.get(Event, event_id)
-        is_shown = event is not None and _is_shown(event, view)
-        was_shown = bool(event) and was_shown_before(event, vm.left_views)
-        if event is None or not (is_shown or was_shown or _has_gone(event, view)):
-            return f"EventId {event_id} is not in this VM's document"
+        if event is None:
+            return _not_shown(event_id)
         # An event counts if the document shows it, or showed it until the view of the VM
         # changed (3.2, 3.4). A VM that moved to another scope cannot approve in the old.
-        counts = is_shown or (was_shown and event.scope == vm.scope)
+        counts = _is_shown(event, view)
+        if not counts:
+            was_shown = was_shown_before(event, vm.left_views)
+            if not was_shown and not _has_gone(event, view):
+                return _not_shown(event_id)
+            counts = was_shown and event.scope == vm.scope
         if counts and event.awaits_approval:
             events.append(event)
     return events
+
+
+def _not_shown(event_id: str) -> str:
+    return f"EventId {event_id} is not in this VM's document"
 
 
 def _is_shown(event: Event, view: View) -> bool:

@@ -1,4 +1,4 @@
-"""Set and remove blackouts of the service, in which no routine work begins.
+"""Set and remove blackouts of the service, in which no planned work begins.
 
 Setting one withdraws the announced hosts of rollouts and campaigns that would start in
 it, in pages after the transaction, as the brake does: they are planned again, and
@@ -49,7 +49,7 @@ def set_blackout(
     _check_reason(work)
     blackout = _read(name, time)
     _check_has_time(work, blackout)
-    found = work.tx.get(WideBlackout, name)
+    old = work.tx.get(WideBlackout, name)
     new = WideBlackout(
         name=name,
         time=blackout,
@@ -58,9 +58,9 @@ def set_blackout(
         reason=work.who.reason,
         since=work.now,
     )
-    if found is not None and _is_same(found, new):
-        return found
-    if found is None and len(wide_blackouts.all_of(work.tx)) >= BLACKOUTS_MAX:
+    if old is not None and _is_same(old, new):
+        return old
+    if old is None and len(wide_blackouts.all_of(work.tx)) >= BLACKOUTS_MAX:
         raise RefusedError(
             f"the service has at most {BLACKOUTS_MAX} blackouts",
             hint="Run `forewarn blackout remove NAME` for one that has ended.",
@@ -69,8 +69,8 @@ def set_blackout(
     _note(work, AuditKind.BLACKOUT_SET, new)
     stored = (
         work.tx.add(new)
-        if found is None
-        else work.tx.replace(found, replace(new, revision=found.revision))
+        if old is None
+        else work.tx.replace(old, replace(new, revision=old.revision))
     )
     work.withdraw()
     _changed(work, name)
@@ -87,19 +87,19 @@ def _is_same(found: WideBlackout, new: WideBlackout) -> bool:
 def remove(work: Work, name: str) -> None:
     """Remove a blackout, and check the work that it held; raises NotFoundError."""
     _check_reason(work)
-    found = work.tx.get(WideBlackout, name)
-    if found is None:
+    stored = work.tx.get(WideBlackout, name)
+    if stored is None:
         raise NotFoundError(
             f"there is no blackout {quoted(name)}",
             hint="Run `forewarn blackout show` to list them.",
         )
-    _note(work, AuditKind.BLACKOUT_REMOVED, found)
-    work.tx.remove(found)
+    _note(work, AuditKind.BLACKOUT_REMOVED, stored)
+    work.tx.remove(stored)
     _changed(work, name)
 
 
 def check_vms(work: Work, vms: Sequence[Vm], verb: Verb, not_before: Micros) -> None:
-    """Refuse routine work on VMs that would be announced or start in a blackout.
+    """Refuse planned work on VMs that would be announced or start in a blackout.
 
     A host waits in its rollout; only another request repeats work on a VM.
     """
@@ -111,7 +111,7 @@ def check_vms(work: Work, vms: Sequence[Vm], verb: Verb, not_before: Micros) -> 
         banned = at_once or wide_blackouts.why_at(times, not_before, not_before)
         if banned is not None:
             raise HinderedError(
-                "no routine work is announced for this time",
+                "no planned work is announced for this time",
                 because=(banned,),
                 hint="Run `forewarn blackout show` to see the blackouts.",
             )
@@ -123,16 +123,16 @@ def note_ignored(work: Work, operation: Operation) -> None:
         return
     usual = replace(operation, is_emergency=False)
     start = max(work.now, operation.not_before)
-    found = {
+    ignored = {
         each.blackout: each
         for at in (work.now, start)
         if (each := wide_blackouts.in_force(work.tx, usual, now=at)) is not None
     }
-    if found:
+    if ignored:
         work.note(
             AuditKind.BLACKOUTS_IGNORED,
             (f"request:{operation.request}", f"host:{operation.host}"),
-            Facts(blockers=tuple(found.values())),
+            Facts(blockers=tuple(ignored.values())),
         )
 
 
@@ -179,15 +179,15 @@ def _check_has_time(work: Work, blackout: Blackout) -> None:
 
 
 def _check_ends(work: Work, new: WideBlackout) -> None:
-    """Refuse a blackout after which routine work could never begin."""
+    """Refuse a blackout after which planned work could never begin."""
     others = (
-        each.time
-        for each in wide_blackouts.all_of(work.tx)
-        if each.name != new.name and each.is_of_fleet
+        blackout.time
+        for blackout in wide_blackouts.all_of(work.tx)
+        if blackout.name != new.name and blackout.is_of_fleet
     )
     if Calendar((), work.now, (new.time, *others)).next_start(work.now, 0) is None:
         raise RefusedError(
-            f"with blackout {new.name}, no routine work could ever begin",
+            f"with blackout {new.name}, no planned work could ever begin",
             hint="Leave free time between its times, or run `forewarn brake on`.",
         )
 
@@ -199,7 +199,7 @@ def _places(reader: Reader, places: Sequence[str]) -> tuple[str, ...]:
             f"a blackout has at most {count(PLACES_MAX, 'place')}, not {len(places):,}",
             hint="Use a place with more hosts, such as a cluster instead of racks.",
         )
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for each in places:
         kind, _, name = each.partition("=")
         if not kind or not name:
@@ -214,5 +214,5 @@ def _places(reader: Reader, places: Sequence[str]) -> tuple[str, ...]:
                 f"no host stands at {each}",
                 hint="Run `forewarn fleet show` to see the places of hosts.",
             )
-        found[at] = None
-    return tuple(found)
+        unique[at] = None
+    return tuple(unique)

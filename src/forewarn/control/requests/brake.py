@@ -1,4 +1,4 @@
-"""Put the brake on and take it off: while it is on, no routine work begins.
+"""Put the brake on and take it off: while it is on, no planned work begins.
 
 The brake is one record, so that it survives a crash at any place. An operator puts it on;
 then announced work stays announced and does not start, unless the operator also withdraws
@@ -32,7 +32,7 @@ ITSELF = Actor(kind=ActorKind.SERVICE, name="brake")
 
 
 def put_on(work: Work, *, withdraw: bool = False) -> Brake:
-    """Put the brake on; with `withdraw`, withdraw announced routine work, too.
+    """Put the brake on; with `withdraw`, withdraw announced planned work, too.
 
     An operator can take over a brake that came on by itself: then only an operator takes
     it off. Raises RefusedError without a reason, or if an operator has put it on already.
@@ -40,23 +40,23 @@ def put_on(work: Work, *, withdraw: bool = False) -> Brake:
     reason = work.who.reason
     if not reason:
         raise RefusedError("the brake needs a reason", hint="Add --reason TEXT.")
-    found = work.tx.get(Brake, BRAKE_KEY)
-    is_taken = found is not None and found.by != ITSELF
-    if found is not None and is_taken and (found.withdraws or not withdraw):
+    current = work.tx.get(Brake, BRAKE_KEY)
+    is_taken = current is not None and current.by != ITSELF
+    if current is not None and is_taken and (current.withdraws or not withdraw):
         raise RefusedError(
-            f"{found.by.text} has already put the brake on ({found.reason})",
+            f"{current.by.text} has already put the brake on ({current.reason})",
             hint="Run `forewarn brake off` first to change the reason.",
         )
     work.note(AuditKind.BRAKE_ON, SUBJECTS)
     return _come_on(
         work,
-        found,
+        current,
         Brake(
             by=work.who.actor,
             reason=reason,
-            since=found.since if found else work.now,
-            withdraws=withdraw or (found is not None and found.withdraws),
-            losses=found.losses if found else None,
+            since=current.since if current else work.now,
+            withdraws=withdraw or (current is not None and current.withdraws),
+            losses=current.losses if current else None,
         ),
     )
 
@@ -66,11 +66,11 @@ def take_off(work: Work) -> None:
 
     The count of losses starts again at 0.
     """
-    found = work.tx.get(Brake, BRAKE_KEY)
-    if found is None:
+    current = work.tx.get(Brake, BRAKE_KEY)
+    if current is None:
         raise RefusedError("the brake is not on")
     work.note(AuditKind.BRAKE_OFF, SUBJECTS)
-    work.tx.remove(found)
+    work.tx.remove(current)
     losses.forget_all(work)
     work.change_brake()
     work.free_brake()
@@ -83,16 +83,16 @@ def after_loss(work: Work, host: Host | None, vms: Sequence[str]) -> None:
     """
     if host is None and not vms:
         return
-    found = work.tx.get(Brake, BRAKE_KEY)
-    if found is not None and found.withdraws:
-        if found.due_at:
+    current = work.tx.get(Brake, BRAKE_KEY)
+    if current is not None and current.withdraws:
+        if current.due_at:
             calm = work.policy.brake.calm
-            work.tx.replace(found, replace(found, due_at=work.now + calm))
+            work.tx.replace(current, replace(current, due_at=work.now + calm))
             work.change_brake()
         return
     too_many = losses.add(work, host, vms)
     if too_many is not None:
-        _come_on_by_itself(work, found, too_many)
+        _come_on_by_itself(work, current, too_many)
 
 
 def _come_on_by_itself(work: Work, found: Brake | None, too_many: Losses) -> None:
@@ -125,7 +125,7 @@ def _come_on(work: Work, found: Brake | None, new: Brake) -> Brake:
 
 
 def _withdraw_all(work: Work, by: Actor, reason: str) -> None:
-    """Begin to withdraw all announced routine work, and halt all campaigns.
+    """Begin to withdraw all announced planned work, and halt all campaigns.
 
     A halted campaign withdraws its own hosts, and an operator resumes it.
     """
@@ -139,6 +139,6 @@ def _withdraw_all(work: Work, by: Actor, reason: str) -> None:
 
 def end_calm(work: Work) -> None:
     """Take off a brake that came on by itself, if nothing was lost for long enough."""
-    found = work.tx.get(Brake, BRAKE_KEY)
-    if found is not None and found.due_at and found.due_at <= work.now:
+    current = work.tx.get(Brake, BRAKE_KEY)
+    if current is not None and current.due_at and current.due_at <= work.now:
         take_off(work)

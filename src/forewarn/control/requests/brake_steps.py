@@ -78,7 +78,7 @@ def _run_timers(work: Work) -> None:
 
 
 def _next_due(reader: Reader) -> Micros | None:
-    found = reader.get(Brake, BRAKE_KEY)
+    brake = reader.get(Brake, BRAKE_KEY)
     loss = reader.earliest(kinds.LOSSES_DUE)
-    instants = [each for each in (loss, found.due_at if found else 0) if each]
+    instants = [each for each in (loss, brake.due_at if brake else 0) if each]
     return min(instants, default=None)

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from forewarn.campaigns import gate, progress
+from forewarn.campaigns.hours import Hours
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.options import OVERLAP_MAX
-from forewarn.campaigns.record import CampaignRecord
+from forewarn.campaigns.record import TERMS_CHANGED, WINDOWS_CHANGED, CampaignRecord
 from forewarn.control.execution import (
     campaign_checks,
     campaign_ends,
@@ -40,12 +41,12 @@ LOOKED_AT_AGAIN_MAX = 25
 
 def due(reader: Reader, now: Micros) -> Iterator[str]:
     """Yield the rollouts of campaigns whose timer is due."""
-    yield from (each.request for each in reader.due(kinds.CAMPAIGNS_DUE, now))
+    yield from (campaign.request for campaign in reader.due(kinds.CAMPAIGNS_DUE, now))
 
 
 def open_rollouts(reader: Reader) -> list[str]:
     """Return the rollouts of all campaigns that have not ended."""
-    return [each.request for each in every(reader, kinds.CAMPAIGNS_OPEN)]
+    return [campaign.request for campaign in every(reader, kinds.CAMPAIGNS_OPEN)]
 
 
 def prepare(work: Work, request: Request) -> str:
@@ -57,7 +58,7 @@ def prepare(work: Work, request: Request) -> str:
     if not request.campaign:
         return _turn_of_implied(work, request)
     old = work.campaign(request.campaign)
-    campaign = campaign_checks.look(work, old)
+    campaign = campaign_checks.apply_results(work, old)
     if campaign.state is CampaignState.HALTED:
         campaign_ends.save(work, old, replace(campaign, due_at=0))
         _withdraw(work, request)
@@ -93,15 +94,15 @@ def prepare(work: Work, request: Request) -> str:
         shared_most=work.policy.campaigns_in_flight,
         overlap_before=campaign.overlap_before if request.in_flight else 0,
     )
-    found = shared_limit.ask(work.tx, request, campaign, now=work.now)
-    look_at = found.look_at
+    answer = shared_limit.ask(work.tx, request, campaign, now=work.now)
+    look_at = answer.look_at
     if campaign.checks:
         again = work.now + campaign_checks.LOOK_AGAIN_AFTER
         look_at = min(look_at or again, again)
     campaign_ends.save(work, old, replace(campaign, due_at=look_at))
-    if found.blocker is None:
+    if answer.blocker is None:
         return waits.turn(request.request_id, campaign.stage)
-    again = shared_limit.ask_again(work.tx, request, campaign, found, now=work.now)
+    again = shared_limit.ask_again(work.tx, request, campaign, answer, now=work.now)
     return waits.again_turn(request.request_id) if again.blocker is None else ""
 
 
@@ -110,8 +111,8 @@ def _turn_of_implied(work: Work, request: Request) -> str:
     if request.implies_campaign and request.shared_most != most:
         request = work.tx.replace(request, replace(request, shared_most=most))
     campaign = campaign_gate.gate_record(work.tx, request)
-    found = shared_limit.ask(work.tx, request, campaign, now=work.now)
-    return waits.turn(request.request_id) if found.blocker is None else ""
+    gate = shared_limit.ask(work.tx, request, campaign, now=work.now)
+    return waits.turn(request.request_id) if gate.blocker is None else ""
 
 
 def is_open(reader: Reader, request: Request) -> bool:
@@ -140,16 +141,16 @@ def note_ignored(
     if campaign is None or not operation.is_emergency:
         return
     start = round_up_to_second(start)
-    kept = (
+    ignored_holds = (
         *holds.holds_of(work.tx, replace(operation, is_emergency=False), vms),
         *holds.deferrals_at(work.tx, operation, vms),
     )
     ignored = bounded(
         blocker
-        for each in kept
+        for hold in ignored_holds
         # The history names blackouts of the service in an entry of their own.
-        if each.blackout is None
-        for blocker in holds.why_held([each], start)
+        if hold.blackout is None
+        for blocker in holds.why_held([hold], start)
     )
     if ignored:
         campaign_ends.note(
@@ -172,18 +173,18 @@ def opening(work: Work, request: Request, notice: Micros) -> Micros:
 
 def _withdraw(work: Work, request: Request) -> None:
     """Withdraw some announcements of a halted campaign, and plan the hosts again."""
-    found = work.tx.select(
+    announced = work.tx.select(
         kinds.ANNOUNCED_OF_REQUEST, request.request_id, limit=WITHDRAWN_MAX
     )
-    work.lock_scopes(scope for each in found for scope in each.scopes)
+    work.lock_scopes(scope for each in announced for scope in each.scopes)
     campaign = work.campaign(request.campaign)
     why = Withdrawn(campaign=campaign.name, successor="")
-    for operation in found:
+    for operation in announced:
         plan_again(work, request, operation, why)
-    if len(found) == WITHDRAWN_MAX:
+    if len(announced) == WITHDRAWN_MAX:
         work.take_turn(request.request_id)
-    if found:
-        withdrawn = campaign.withdrawn + len(found)
+    if announced:
+        withdrawn = campaign.withdrawn + len(announced)
         campaign_ends.save(work, campaign, replace(campaign, withdrawn=withdrawn))
 
 
@@ -195,23 +196,24 @@ def _terms_of(campaign: CampaignRecord) -> str:
 
 
 def _fit(work: Work, request: Request) -> None:
-    """Withdraw some announcements that changed blackouts forbid, and plan the hosts again.
+    """Withdraw some announcements that changed windows and blackouts forbid, and plan the
+    hosts again.
 
-    With another `overlap_notice`, hosts that wait in a scope are looked at again. The
-    campaign announces nothing until all of this is done.
+    With another `overlap_notice`, hosts that wait in a scope are looked at again, and with
+    other budgets and times, those that wait for these. The campaign announces nothing until
+    all of this is done.
     """
     campaign = work.campaign(request.campaign)
-    is_last = _look_again(work, request, campaign.budget.overlap_notice)
+    is_last = _recheck_passed_over(work, campaign)
     hours = campaign_gate.own_hours(campaign)
-    found: list[tuple[Operation, str]] = []
+    withdrawn: list[tuple[Operation, Withdrawn]] = []
     for each in every(work.tx, kinds.ANNOUNCED_OF_REQUEST, request.request_id):
-        banned = hours.clash_at(max(work.now, each.not_before))
-        if banned is not None:
-            found.append((each, banned.name))
-    page = found[:WITHDRAWN_MAX]
+        why = _why_withdrawn(campaign, hours, max(work.now, each.not_before))
+        if why is not None:
+            withdrawn.append((each, why))
+    page = withdrawn[:WITHDRAWN_MAX]
     work.lock_scopes(scope for each, _ in page for scope in each.scopes)
-    for operation, name in page:
-        why = Withdrawn(campaign=campaign.name, successor="", blackout=name)
+    for operation, why in page:
         plan_again(work, request, operation, why)
     campaign = work.campaign(request.campaign)
     campaign_ends.save(
@@ -221,30 +223,49 @@ def _fit(work: Work, request: Request) -> None:
             campaign,
             withdrawn=campaign.withdrawn + len(page),
             fitted=_terms_of(campaign)
-            if is_last and page == found
+            if is_last and page == withdrawn
             else campaign.fitted,
         ),
     )
     work.take_turn(request.request_id)
 
 
-def _look_again(work: Work, request: Request, overlap: int) -> bool:
-    """Give some hosts their turn again that were passed over with another overlap.
+def _why_withdrawn(
+    campaign: CampaignRecord, hours: Hours, start: Micros
+) -> Withdrawn | None:
+    """Return why a host that would start then is withdrawn; None: it stays announced."""
+    if (banned := hours.clash_at(start)) is not None:
+        return Withdrawn(campaign=campaign.name, successor="", blackout=banned.name)
+    if campaign.fitted == WINDOWS_CHANGED and hours.misses_window(start):
+        return Withdrawn(campaign=campaign.name, successor="", is_outside=True)
+    return None
 
-    Return whether these were all of them.
+
+def _recheck_passed_over(work: Work, campaign: CampaignRecord) -> bool:
+    """Let some hosts announce again that other terms of the campaign had passed over.
+
+    Return whether none is left.
     """
-    found: list[Operation] = []
-    for other in (each for each in range(OVERLAP_MAX + 1) if each != overlap):
-        name = waits.passed_over(request.request_id, other)
-        most = LOOKED_AT_AGAIN_MAX - len(found)
-        found += work.tx.select(kinds.OPERATIONS_THAT_WAIT, name, limit=most)
-        if len(found) == LOOKED_AT_AGAIN_MAX:
+    rollout, overlap = campaign.request, campaign.budget.overlap_notice
+    others = (each for each in range(OVERLAP_MAX + 1) if each != overlap)
+    names = [waits.passed_over(rollout, each) for each in others]
+    if campaign.fitted in {TERMS_CHANGED, WINDOWS_CHANGED}:
+        names.append(waits.by_terms(rollout))
+    looked_at: list[Operation] = []
+    for name in names:
+        most = LOOKED_AT_AGAIN_MAX - len(looked_at)
+        looked_at += work.tx.select(kinds.OPERATIONS_THAT_WAIT, name, limit=most)
+        if len(looked_at) == LOOKED_AT_AGAIN_MAX:
             break
-    for each in found:
-        kept = filter(waits.is_reservation, each.waits_for)
-        names = (*replanning.turns_of(work, each), *kept)
-        work.save_operation(each, replace(each, waits_for=names, held_by=()))
-    return len(found) < LOOKED_AT_AGAIN_MAX
+    for operation in looked_at:
+        reservations = filter(waits.is_reservation, operation.waits_for)
+        turns = (*replanning.turns_of(work, operation), *reservations)
+        is_held = any(map(waits.is_turn_for_hold, operation.waits_for))
+        due_at = 0 if is_held else operation.due_at
+        work.save_operation(
+            operation, replace(operation, waits_for=turns, held_by=(), due_at=due_at)
+        )
+    return len(looked_at) < LOOKED_AT_AGAIN_MAX
 
 
 def plan_again(
@@ -270,7 +291,9 @@ def plan_again(
         promises=operation.promises if why is not None else (),
     )
     place = place_of(*sequence.parts_of(work.next_key()))
-    made = replanning.plan_again(work, request.request_id, pattern, place=place)
+    successor = replanning.plan_again(work, request.request_id, pattern, place=place)
     if why is not None:
-        ending.cancel(work, operation, note=replace(why, successor=made.operation_id))
-    return made
+        ending.cancel(
+            work, operation, note=replace(why, successor=successor.operation_id)
+        )
+    return successor

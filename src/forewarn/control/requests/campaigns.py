@@ -35,8 +35,10 @@ from forewarn.control.rules import (
     implied_campaigns,
     second_person,
     steerable,
+    steerable_hosts,
     tallies,
 )
+from forewarn.control.rules.maintenance import maintenance_by_campaign
 from forewarn.control.rules.second_person import Asker
 from forewarn.control.transactions.work import Check, Work
 from forewarn.fleet.model import Host
@@ -48,7 +50,6 @@ from forewarn.protocol.notes import AnyNote, CampaignAborted, HostSkipped
 from forewarn.protocol.operations import (
     Action,
     Operation,
-    OperationState,
     Request,
     TargetKind,
     Verb,
@@ -67,22 +68,22 @@ def find(reader: Reader, name: str) -> CampaignRecord:
     request = reader.get(Request, name)
     if request is not None and request.implies_campaign:
         return implied_campaigns.record_of(reader, request)
-    found = reader.get(CampaignRecord, request.campaign if request else name)
-    if found is not None:
-        return found
+    campaign = reader.get(CampaignRecord, request.campaign if request else name)
+    if campaign is not None:
+        return campaign
     for each in every(reader, kinds.CAMPAIGNS_OPEN):
         if each.name == name:
             return each
     # IDs sort by the time of the start.
     for each in every(reader, kinds.ALL_CAMPAIGNS):
         if each.name == name:
-            found = each
-    if found is None:
+            campaign = each
+    if campaign is None:
         raise NotFoundError(
             f"there is no campaign {name!r}",
             hint="Run `forewarn campaign list --all` to list campaigns.",
         )
-    return found
+    return campaign
 
 
 def start(work: Work, prepared: Prepared) -> CampaignRecord:
@@ -167,7 +168,7 @@ def _store(
     )
     facts = Facts(count=campaign.hosts, text=", ".join(prepared.ignored))
     campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_STARTED, facts)
-    change = admission.maintenance_by_campaign(prepared, request.steps)
+    change = maintenance_by_campaign(prepared, request.steps)
     pattern = admission.draft(
         Verb.MAINTAIN,
         change,
@@ -204,10 +205,10 @@ def pause(work: Work, name: str) -> CampaignRecord:
             hint=f"Run `forewarn campaign resume {old.name} --reason TEXT` first to change "
             "the reason.",
         )
-    mine = Pause(by=actor, reason=check_reason(work, "a pause"), at=work.now)
+    own_pause = Pause(by=actor, reason=check_reason(work, "a pause"), at=work.now)
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_PAUSED)
     new = campaign_ends.take_step(work, old, CampaignInput.PAUSE)
-    return campaign_ends.save(work, old, replace(new, pauses=(*old.pauses, mine)))
+    return campaign_ends.save(work, old, replace(new, pauses=(*old.pauses, own_pause)))
 
 
 def halt(work: Work, name: str) -> CampaignRecord:
@@ -275,8 +276,8 @@ def resume(
     if old.halt is not None:
         # A host that was not withdrawn yet can have been approved meanwhile.
         work.free_campaign(old.name)
-    given = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
-    new = campaign_ends.take_step(work, progress.resumed(old), given)
+    step = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
+    new = campaign_ends.take_step(work, progress.resumed(old), step)
     return campaign_ends.save(work, old, replace(new, pauses=left, despite=ignored))
 
 
@@ -335,12 +336,12 @@ def _retry(work: Work, old: CampaignRecord, host: str) -> str:
     campaign, request = work.campaign(old.campaign_id), work.request(old.request)
     operation = dict(campaign.failed).get(host)
     if operation is None:
-        if rollouts.end_pause(work, request, host):
-            return host
-        raise RefusedError(
-            f"host {host} has not failed in campaign {old.name}",
-            hint=f"Run `forewarn campaign show {old.name}` to see its failed hosts.",
-        )
+        was_deferred = rollouts.end_pause(work, request, host)
+        if why := steerable_hosts.why_no_retry(
+            campaign, host, is_deferred=was_deferred
+        ):
+            raise why
+        return host
     last = work.operation(operation)
     if not _repeated(work, host, last):
         campaign = work.campaign(old.campaign_id)
@@ -409,11 +410,8 @@ def find_open(work: Work, name: str) -> CampaignRecord:
     Raises RefusedError and NotFoundError.
     """
     campaign = find(work.tx, name)
-    if campaign.has_ended:
-        raise RefusedError(
-            f"campaign {campaign.name} is {campaign.state.value}",
-            hint=f"Run `forewarn campaign report {campaign.name}` to see how it ended.",
-        )
+    if why := steerable.why_ended(campaign):
+        raise why
     if implied_campaigns.is_implied(campaign):
         return adoption.adopt(work, campaign)
     return campaign
@@ -429,22 +427,15 @@ def check_reason(work: Work, what: str) -> str:
 def _waiting_of(work: Work, campaign: CampaignRecord, host: str) -> Operation:
     """Return the operation of a host that has not started; raises RefusedError."""
     rollouts.complete(work, [host])
-    for each in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host):
-        if each.request == campaign.request:
-            if each.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
-                raise RefusedError(
-                    f"host {host} has started ({each.operation_id}) and cannot be skipped",
-                    hint=f"Run `forewarn explain {each.operation_id}` to see its status.",
-                )
-            return each
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host):
+        if operation.request == campaign.request:
+            if why := steerable_hosts.why_started(operation):
+                raise why
+            return operation
     if work.tx.get(Host, host) is None:
         raise NotFoundError(
             f"there is no host {host!r}",
             hint="Names are case-sensitive. Run `forewarn fleet show` to list them.",
         )
-    if campaign_hosts.is_done_in(work.tx, campaign.request, host):
-        raise RefusedError(f"host {host} is done in campaign {campaign.name}")
-    raise RefusedError(
-        f"host {host} does not wait in campaign {campaign.name}",
-        hint=f"Run `forewarn campaign show {campaign.name} --all` to see its hosts.",
-    )
+    is_done = campaign_hosts.is_done_in(work.tx, campaign.request, host)
+    raise steerable_hosts.why_not_waiting(campaign, host, is_done=is_done)

@@ -17,7 +17,7 @@ from functools import cached_property
 from forewarn.control.execution import ending, replanning
 from forewarn.control.requests import approvals, rollouts
 from forewarn.control.rules import choices as counting
-from forewarn.control.rules import deferring, waits
+from forewarn.control.rules import deferring, steerable_hosts, waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.instants import (
@@ -33,13 +33,11 @@ from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.notes import Postponed
 from forewarn.protocol.operations import (
-    UNSTARTED_STATES,
     WAITING_STATES,
     Operation,
     OperationState,
     RequestState,
 )
-from forewarn.protocol.verbs import Verb
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import NOTHING, AuditKind, Choice, Facts, choice_key
@@ -74,10 +72,10 @@ class Target:
     @cached_property
     def by_host(self) -> dict[str, list[Vm]]:
         """Return the VMs of each host."""
-        found: dict[str, list[Vm]] = {}
+        by_host: dict[str, list[Vm]] = {}
         for vm in self.vms:
-            found.setdefault(vm.host, []).append(vm)
-        return found
+            by_host.setdefault(vm.host, []).append(vm)
+        return by_host
 
     @property
     def text(self) -> str:
@@ -154,12 +152,12 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     _check_time(work, until)
     # A duration ends at any microsecond; people and tenants read whole seconds.
     until = round_up_to_second(until)
-    found = _maintenance_of(work, target)
+    operations = _maintenance_of(work, target)
     refused: list[RefusedError] = []
     deferred: list[Operation] = []
-    news = [each for each in found if not _is_deferred(work, target, each, until)]
+    news = [each for each in operations if not _is_deferred(work, target, each, until)]
     if not news:
-        return _give_reason(work, target, found, until)
+        return _give_reason(work, target, operations, until)
     # A choice about a scope counts for all its hosts in a request.
     used_up = {
         each.request: each
@@ -178,14 +176,14 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
         raise refused[0]
     work.lock_scopes(scope for operation in deferred for scope in operation.scopes)
     _note(work, AuditKind.MAINTENANCE_DEFERRED, target, until, deferred)
-    made = _choose(work, target, deferred, until)
+    choice_ids = _choose(work, target, deferred, until)
     for operation in deferred:
         _wait(work, work.operation(operation.operation_id), target.tenant, until)
     chosen = {each.request for each in news}
-    kept = [each for each in found if each.request not in chosen]
-    made += _give_reason(work, target, kept, until)
+    already_deferred = [each for each in operations if each.request not in chosen]
+    choice_ids += _give_reason(work, target, already_deferred, until)
     work.free_window(target.scope)
-    return made
+    return choice_ids
 
 
 def _give_reason(
@@ -193,8 +191,8 @@ def _give_reason(
 ) -> list[str]:
     """Store another reason for a deferral that lasts as long as before."""
     keys = _keys(target, operations)
-    made = [each for key in keys if (each := work.tx.get(Choice, key)) is not None]
-    others = [each for each in made if each.reason != work.who.reason]
+    choices = [each for key in keys if (each := work.tx.get(Choice, key)) is not None]
+    others = [choice for choice in choices if choice.reason != work.who.reason]
     if others:
         _note(work, AuditKind.MAINTENANCE_DEFERRED, target, until, operations)
     for each in others:
@@ -209,37 +207,37 @@ def clear(work: Work, target: Target) -> list[str]:
     Those of a scope end with those of its VMs. The deferral of a scope ends for one VM of
     it. Raises RefusedError if nothing is deferred.
     """
-    made: list[str] = []
-    found = _maintenance_of(work, target)
-    for request in dict.fromkeys(each.request for each in found):
-        made += _end_deferrals(work, target, request)
-    if not made:
+    choice_ids: list[str] = []
+    operations = _maintenance_of(work, target)
+    for request in dict.fromkeys(operation.request for operation in operations):
+        choice_ids += _end_deferrals(work, target, request)
+    if not choice_ids:
         raise RefusedError(
             f"the maintenance of {target.text} is not deferred", hint=SHOW
         )
-    _note(work, AuditKind.DEFERRAL_CLEARED, target, 0, found)
+    _note(work, AuditKind.DEFERRAL_CLEARED, target, 0, operations)
     work.free_window(target.scope)
-    return made
+    return choice_ids
 
 
 def _end_deferrals(work: Work, target: Target, request: str) -> list[str]:
     """End the deferrals of a target in a request; return their keys."""
     now = cut_to_second(work.now)
     chosen = counting.of_request(work.tx, request, target.vms)
-    made: list[str] = []
+    choice_ids: list[str] = []
     for choice in (each for each in chosen if each.until > now):
         # Its place among the choices stays: it decides which of them counts.
         ended = replace(choice, until=now, by=work.who.actor, reason=work.who.reason)
         if choice.vm != target.vm and target.vm:
             key = choice_key(request, target.scope, target.vm)
             ended = replace(ended, choice_id=key, vm=target.vm, at=work.now)
-        found = work.tx.get(Choice, ended.choice_id)
-        if found is None:
+        stored = work.tx.get(Choice, ended.choice_id)
+        if stored is None:
             work.tx.add(replace(ended, revision=0))
         else:
-            work.tx.replace(found, replace(ended, revision=found.revision))
-        made.append(ended.choice_id)
-    return made
+            work.tx.replace(stored, replace(ended, revision=stored.revision))
+        choice_ids.append(ended.choice_id)
+    return choice_ids
 
 
 def expedite(work: Work, target: Target) -> list[str]:
@@ -248,27 +246,27 @@ def expedite(work: Work, target: Target) -> list[str]:
     Return the keys of the choices; raises RefusedError. Maintenance that is expedited
     already is not expedited again.
     """
-    found = _maintenance_of(work, target)
-    made = _keys(target, found)
-    found = [each for each in found if not _is_expedited(work, target, each)]
-    if not found:
-        return made
-    work.lock_scopes(scope for operation in found for scope in operation.scopes)
-    _note(work, AuditKind.MAINTENANCE_EXPEDITED, target, 0, found)
-    _choose(work, target, found, 0)
-    for operation in found:
+    operations = _maintenance_of(work, target)
+    choice_ids = _keys(target, operations)
+    operations = [each for each in operations if not _is_expedited(work, target, each)]
+    if not operations:
+        return choice_ids
+    work.lock_scopes(scope for operation in operations for scope in operation.scopes)
+    _note(work, AuditKind.MAINTENANCE_EXPEDITED, target, 0, operations)
+    _choose(work, target, operations, 0)
+    for operation in operations:
         if operation.state is OperationState.PLANNED:
             _come_first(work, operation)
         else:
             approver = {target.scope: work.who.actor}
             approvals.approve_scopes(work, operation.operation_id, approver)
     work.free_window(target.scope)
-    return made
+    return choice_ids
 
 
 def _keys(target: Target, operations: Iterable[Operation]) -> list[str]:
     """Return the keys of the choices of a target about some operations."""
-    requests = dict.fromkeys(each.request for each in operations)
+    requests = dict.fromkeys(operation.request for operation in operations)
     return [choice_key(request, target.scope, target.vm) for request in requests]
 
 
@@ -276,17 +274,17 @@ def _is_deferred(
     work: Work, target: Target, operation: Operation, until: Micros
 ) -> bool:
     """Return whether the target has deferred an operation until this time already."""
-    made = _latest(work, target, operation)
+    latest = _latest(work, target, operation)
     is_kept = operation.state not in WAITING_STATES or operation.not_before >= until
-    return made is not None and made.until == until and is_kept
+    return latest is not None and latest.until == until and is_kept
 
 
 def _is_expedited(work: Work, target: Target, operation: Operation) -> bool:
     """Return whether the target has expedited an operation already."""
-    made = _latest(work, target, operation)
+    latest = _latest(work, target, operation)
     return (
-        made is not None
-        and not made.until
+        latest is not None
+        and not latest.until
         and not any(
             event.scope == target.scope and event.awaits_approval
             for event in work.events_of(operation)
@@ -297,9 +295,13 @@ def _is_expedited(work: Work, target: Target, operation: Operation) -> bool:
 def _latest(work: Work, target: Target, operation: Operation) -> Choice | None:
     """Return the choice of the target about an operation, if no other has replaced it."""
     here = target.by_host.get(operation.host, [])
-    made = counting.of_request(work.tx, operation.request, here)
-    own = [each for each in made if (each.scope, each.vm) == (target.scope, target.vm)]
-    return own[0] if made == own and own else None
+    choices = counting.of_request(work.tx, operation.request, here)
+    own = [
+        choice
+        for choice in choices
+        if (choice.scope, choice.vm) == (target.scope, target.vm)
+    ]
+    return own[0] if choices == own and own else None
 
 
 def _check_time(work: Work, until: Micros) -> None:
@@ -317,18 +319,15 @@ def _check_time(work: Work, until: Micros) -> None:
 def _maintenance_of(work: Work, target: Target) -> list[Operation]:
     """Return the maintenance that affects the target and has not started."""
     rollouts.complete(work, target.by_host)
-    found = [
+    operations = [
         operation
         for host in target.by_host
         for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host)
-        if operation.verb is Verb.MAINTAIN and operation.state in UNSTARTED_STATES
+        if steerable_hosts.can_be_chosen(operation)
     ]
-    if not found:
-        raise RefusedError(
-            f"no maintenance of {target.text} is planned or announced",
-            hint="Run `forewarn operations` to see what has started.",
-        )
-    return found
+    if not operations:
+        raise steerable_hosts.nothing_to_choose(target.text)
+    return operations
 
 
 def _check_can_wait(work: Work, target: Target, operation: Operation) -> None:
@@ -381,13 +380,13 @@ def _choose(
     work: Work, target: Target, operations: Iterable[Operation], until: Micros
 ) -> list[str]:
     """Store the choice of a tenant for each request of the operations."""
-    made: list[str] = []
-    for request_id in dict.fromkeys(each.request for each in operations):
+    choice_ids: list[str] = []
+    for request_id in dict.fromkeys(operation.request for operation in operations):
         request = work.request(request_id)
         if not request.has_choices:
             work.tx.replace(request, changed(request, has_choices=True))
         key = choice_key(request_id, target.scope, target.vm)
-        found = work.tx.get(Choice, key)
+        stored = work.tx.get(Choice, key)
         choice = Choice(
             choice_id=key,
             request=request_id,
@@ -398,14 +397,14 @@ def _choose(
             by=work.who.actor,
             reason=work.who.reason,
             at=work.now,
-            deferrals=(found.deferrals if found else 0) + (1 if until else 0),
+            deferrals=(stored.deferrals if stored else 0) + (1 if until else 0),
         )
-        if found is None:
+        if stored is None:
             work.tx.add(choice)
         else:
-            work.tx.replace(found, replace(choice, revision=found.revision))
-        made.append(key)
-    return made
+            work.tx.replace(stored, replace(choice, revision=stored.revision))
+        choice_ids.append(key)
+    return choice_ids
 
 
 def _wait(work: Work, operation: Operation, tenant: str, until: Micros) -> None:
@@ -422,8 +421,8 @@ def _wait(work: Work, operation: Operation, tenant: str, until: Micros) -> None:
 
 def _come_first(work: Work, operation: Operation) -> None:
     """Check a Planned host again, before the others of its rollout."""
-    kept = filter(waits.is_reservation, operation.waits_for)
-    names = (*replanning.turns_of(work, operation), *kept)
+    reservations = filter(waits.is_reservation, operation.waits_for)
+    names = (*replanning.turns_of(work, operation), *reservations)
     work.save_operation(
         operation, replace(operation, waits_for=names, held_by=(), due_at=0)
     )
@@ -437,6 +436,6 @@ def _note(
     until: Micros,
     operations: Sequence[Operation],
 ) -> None:
-    requests = dict.fromkeys(f"request:{each.request}" for each in operations)
+    requests = dict.fromkeys(f"request:{operation.request}" for operation in operations)
     facts = Facts(text=format_instant(until)) if until else NOTHING
     work.note(kind, (*target.subjects, *requests), facts)

@@ -20,9 +20,11 @@ from forewarn.store import kinds
 def cordon(work: Work, name: str) -> Host:
     """Cordon a host for the actor; raises RefusedError if it has cordoned it already."""
     host = work.host(name)
-    mine = cordoning.cordon_of(host, work.who.actor)
-    if mine is not None:
-        owner = mine.by.text + (f" ({mine.reason})" if mine.reason else "")
+    own_cordon = host.cordon_of(work.who.actor)
+    if own_cordon is not None:
+        owner = own_cordon.by.text + (
+            f" ({own_cordon.reason})" if own_cordon.reason else ""
+        )
         raise RefusedError(
             f"host {name} is already cordoned by {owner}",
             hint=f"Run `forewarn host open {name}` first to change the reason.",
@@ -33,7 +35,7 @@ def cordon(work: Work, name: str) -> Host:
 def cordon_for_work(work: Work, name: str) -> Host:
     """Cordon a host for the actor, unless it has cordoned it already."""
     host = work.host(name)
-    return host if cordoning.cordon_of(host, work.who.actor) else cordon(work, name)
+    return host if host.cordon_of(work.who.actor) else cordon(work, name)
 
 
 def open_host(work: Work, name: str, *, by_all: bool) -> Host:

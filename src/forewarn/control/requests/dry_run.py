@@ -6,15 +6,16 @@ The pages that follow the transaction of a halt or of the brake are counted befo
 the queries that these pages use.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
+from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.steering import revision_of
 from forewarn.control.requests import campaigns
-from forewarn.control.transactions.work import Work
+from forewarn.control.transactions.work import Check, Work
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import ForewarnError, RefusedError
@@ -27,7 +28,7 @@ from forewarn.protocol.operations import (
     Request,
     RequestState,
 )
-from forewarn.protocol.verbs import PLANNED_VERBS
+from forewarn.protocol.verbs import PLANNED_VERBS, TargetKind
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry
@@ -36,6 +37,9 @@ Json: TypeAlias = dict[str, Any]
 
 COUNTED_MAX = 5_000
 """Maximum operations in a state that a dry run counts: a tenth of a second's work."""
+
+MOVES_MAX = 50
+"""Maximum VMs whose destinations a dry run names: a dialog has no room for more."""
 
 REASON = "(dry run)"
 """The reason of a dry run without one: the operator has not written it yet."""
@@ -66,7 +70,10 @@ class ChangedError(RefusedError):
 
 @dataclass(slots=True)
 class Group:
-    """Operations that meet the same effect."""
+    """Operations that meet the same effect.
+
+    Its hosts are those that the work is on: the work on a VM is on none.
+    """
 
     operations: set[str] = field(default_factory=set[str])
     hosts: set[str] = field(default_factory=set[str])
@@ -83,11 +90,18 @@ class Group:
 
     def add(self, operation: Operation, events: Iterable[Event]) -> None:
         """Count an operation with its events."""
-        self.add_host(operation.operation_id, operation.host)
+        host = operation.host if operation.target_kind is TargetKind.HOST else ""
+        self.add_host(operation.operation_id, host)
         self.vms.update(operation.vms, operation.left_vms)
         for event in events:
             self.events.add(event.event_id)
             self.tenants.add(event.tenant)
+
+    def add_approved(self, operation: Operation, events: Iterable[Event]) -> None:
+        """Count events of an operation that were approved, with their VMs only."""
+        self.add(replace(operation, moves=(), left_vms=()), events)
+        for event in events:
+            self.vms.update(resource.vm for resource in event.resources)
 
     def report(self) -> Json:
         """Return the numbers."""
@@ -124,23 +138,23 @@ class Beforehand:
 def of_campaign(reader: Reader, name: str) -> Beforehand:
     """Return the work of a campaign; raises NotFoundError."""
     campaign = campaigns.find(reader, name)
-    found = Beforehand()
+    before = Beforehand()
     announced = every(reader, kinds.ANNOUNCED_OF_REQUEST, campaign.request)
-    _count(reader, found.announced, announced)
-    _count(reader, found.in_work, _in_work(reader, campaign))
-    flying = len(found.announced.hosts | found.in_work.hosts)
-    found.waiting = max(0, campaign.left - flying)
-    return found
+    _count(reader, before.announced, announced)
+    _count(reader, before.in_work, _in_work(reader, campaign))
+    flying = len(before.announced.hosts | before.in_work.hosts)
+    before.waiting = max(0, campaign.left - flying)
+    return before
 
 
 def of_service(reader: Reader) -> Beforehand:
-    """Return the routine work on hosts and VMs that the brake concerns."""
-    found = Beforehand()
+    """Return the planned work on hosts and VMs that the brake concerns."""
+    before = Beforehand()
     for state in sorted(WAITING_STATES, key=lambda each: each.value):
-        _count_routine(reader, found.announced, state)
+        _count_routine(reader, before.announced, state)
     for state in sorted(STARTED_STATES, key=lambda each: each.value):
-        _count_routine(reader, found.in_work, state)
-    return found
+        _count_routine(reader, before.in_work, state)
+    return before
 
 
 def _count_routine(reader: Reader, group: Group, state: OperationState) -> None:
@@ -148,7 +162,11 @@ def _count_routine(reader: Reader, group: Group, state: OperationState) -> None:
     _count(
         reader,
         group,
-        (each for each in _some(group, there) if each.verb in PLANNED_VERBS),
+        (
+            operation
+            for operation in _some(group, there)
+            if operation.verb in PLANNED_VERBS
+        ),
     )
 
 
@@ -170,18 +188,21 @@ def _in_work(reader: Reader, campaign: CampaignRecord) -> Iterator[Operation]:
 
 
 def _count(reader: Reader, group: Group, operations: Iterable[Operation]) -> None:
-    for each in operations:
-        group.add(each, every(reader, kinds.EVENTS_OF_OPERATION, each.operation_id))
+    for operation in operations:
+        group.add(
+            operation, every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id)
+        )
 
 
 def of_changes(
-    work: Work, changed: Collection[str], *, creates: bool
+    work: Work, changed: Collection[str], *, creates: bool, tells_starts: bool = True
 ) -> dict[str, Group]:
     """Return what has become of the operations that a transaction has changed.
 
-    `creates`: it is a request for new operations.
+    `creates`: it is a request for new operations. Each of them has one effect. Without
+    `tells_starts`, new work that has started at once counts as announced.
     """
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     requests: dict[str, None] = {}
     for name in changed:
         operation = work.tx.get(Operation, name)
@@ -190,20 +211,78 @@ def of_changes(
         requests[operation.request] = None
         events = work.events_of(operation)
         is_new = creates and operation.created == work.now
-        for effect in _effects_on(work, operation, is_new=is_new):
-            found.setdefault(effect, Group()).add(operation, events)
-        approved = [e for e in events if e.is_approved and e.approved_at == work.now]
+        effect = _effect_on(work, operation, is_new=is_new)
+        if effect == "started" and is_new and not tells_starts:
+            effect = "announced"
+        if effect:
+            groups.setdefault(effect, Group()).add(operation, events)
+        approved = [event for event in events if event.event_id in work.approved]
         if approved and not is_new:
-            group = found.setdefault("approved", Group())
-            group.operations.add(name)
-            group.hosts.add(operation.host)
-            for event in approved:
-                group.events.add(event.event_id)
-                group.tenants.add(event.tenant)
-                group.vms.update(resource.vm for resource in event.resources)
+            groups.setdefault("approved", Group()).add_approved(operation, approved)
     for name in requests:
-        _add_later(work, found, work.request(name), creates=creates)
-    return found
+        _add_later(work, groups, work.request(name), creates=creates)
+    return groups
+
+
+def report(
+    work: Work,
+    groups: Mapping[str, Group],
+    *,
+    targets: int,
+    changed: Iterable[str] = (),
+    waiting: int | None = None,
+    refused: Sequence[Json] = (),
+) -> Json:
+    """Return the effect of a request, for an operator.
+
+    `changed` are the operations that the transaction has changed, and `waiting` is the
+    number of hosts of a campaign that are not announced.
+    """
+    return {
+        "dry_run": True,
+        "targets": targets,
+        "effect": {
+            kind: group.report()
+            for kind, group in sorted(groups.items())
+            if group.operations
+        },
+        "moves": destinations(work, changed),
+        "waiting_hosts": waiting,
+        "at_least": any(group.is_cut for group in groups.values()),
+        "refused": list(refused),
+    }
+
+
+def of_start(work: Work, prepared: Prepared, *, check: Check | None) -> DryRunError:
+    """Start a campaign, and return the error that rolls it back; raises its refusals.
+
+    `check` is called first, and its error refuses the start.
+    """
+    if check is not None:
+        check(work)
+    campaign = campaigns.start(work, prepared)
+    changed = work.finish().changed
+    return DryRunError(
+        report(
+            work,
+            of_changes(work, changed, creates=True),
+            targets=campaign.hosts,
+            changed=changed,
+        )
+    )
+
+
+def destinations(work: Work, changed: Iterable[str]) -> list[Json]:
+    """Return where VMs would go by the operations that a transaction has changed."""
+    operations = (work.tx.get(Operation, name) for name in changed)
+    moves = (
+        {"vm": move.vm, "to_host": move.to_host}
+        for operation in operations
+        if operation is not None and not operation.ended_at
+        for move in operation.moves
+        if move.to_host not in {"", operation.host} and not move.done
+    )
+    return list(islice(moves, MOVES_MAX))
 
 
 def _add_later(
@@ -214,8 +293,8 @@ def _add_later(
     if not is_open:
         group = found.setdefault("cancelled", Group())
         rest = every(work.tx, kinds.PLANNED_OF_REQUEST, request.request_id)
-        for each in _some(group, rest):
-            group.add_host(each.operation_id, each.host)
+        for operation in _some(group, rest):
+            group.add_host(operation.operation_id, operation.host)
     elif creates and request.created == work.now:
         group = found.setdefault("planned", Group())
     else:
@@ -224,17 +303,16 @@ def _add_later(
         group.add_host(operation_id, host)
 
 
-def _effects_on(work: Work, operation: Operation, *, is_new: bool) -> Iterator[str]:
+def _effect_on(work: Work, operation: Operation, *, is_new: bool) -> str:
+    """Return what has become of an operation; empty: nothing that is counted."""
     if operation.ended_at == work.now:
         is_cancelled = operation.state is OperationState.CANCELLED
-        yield "cancelled" if is_cancelled else "ended"
-        return
+        return "cancelled" if is_cancelled else "ended"
     if operation.state is OperationState.PLANNED:
-        yield "planned"
-    elif is_new:
-        yield "announced"
+        return "planned"
     if operation.started_at == work.now:
-        yield "started"
+        return "started"
+    return "announced" if is_new else ""
 
 
 def check_revision(reader: Reader, name: str, revision: str) -> None:

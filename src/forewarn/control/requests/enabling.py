@@ -25,17 +25,17 @@ def enable(work: Work, vm: str) -> None:
 
     If the view of this VM is already enabled, nothing happens.
     """
-    asked = need(work.tx, View, work.vm(vm).view)
-    if asked.is_enabled:
+    wanted = need(work.tx, View, work.vm(vm).view)
+    if wanted.is_enabled:
         return
-    work.lock_scopes([asked.scope])
-    for view in list(every(work.tx, kinds.VIEWS_OF_ENABLING, asked.enabling)):
+    work.lock_scopes([wanted.scope])
+    for view in list(every(work.tx, kinds.VIEWS_OF_ENABLING, wanted.enabling)):
         if not view.is_enabled:
             view_assignment.enable_view(work, view)
     work.note(
         AuditKind.SCOPE_ENABLED,
-        (f"scope:{asked.scope}", f"vm:{vm}"),
-        Facts(enabling=asked.enabling, vm=vm),
+        (f"scope:{wanted.scope}", f"vm:{vm}"),
+        Facts(enabling=wanted.enabling, vm=vm),
     )
 
 

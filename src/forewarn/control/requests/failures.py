@@ -14,6 +14,7 @@ from forewarn.control.execution import (
     leaving,
 )
 from forewarn.control.requests import admission, brake, campaign_turns, rollouts
+from forewarn.control.rules import maintenance
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.errors import RefusedError
@@ -218,7 +219,7 @@ def _begin(
         else vm
         for vm in current
     )
-    change = admission.Change(
+    change = maintenance.Change(
         action=Action.NONE,
         event_type=work.policy.failure_event,
         source=EventSource.PLATFORM,

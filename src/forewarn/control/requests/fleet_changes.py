@@ -167,8 +167,8 @@ def _carry_out(work: Work, merged: MergePlan, digest: str | None) -> MergePlan:
     if any(isinstance(change.after or change.before, Host | Vm) for change in writes):
         work.free_room()
     if not merged.is_empty:
-        said = Facts(text="\n".join(merged.lines()))
-        work.note(AuditKind.FLEET_APPLIED, (FLEET_SUBJECT,), said)
+        facts = Facts(text="\n".join(merged.lines()))
+        work.note(AuditKind.FLEET_APPLIED, (FLEET_SUBJECT,), facts)
     if digest is not None:
         _remember(work, digest)
     return merged
@@ -176,9 +176,9 @@ def _carry_out(work: Work, merged: MergePlan, digest: str | None) -> MergePlan:
 
 def _fetch(work: Work, writes: list[Change]) -> None:
     """Read together what each new VM and host needs: a fleet has a million of them."""
-    vms = [each.after for each in writes if isinstance(each.after, Vm)]
+    vms = [write.after for write in writes if isinstance(write.after, Vm)]
     hosts = {vm.host for vm in vms}
-    hosts.update(each.after.name for each in writes if isinstance(each.after, Host))
+    hosts.update(write.after.name for write in writes if isinstance(write.after, Host))
     fetch(work.tx, Capacity, hosts)
     fetch_answers(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, hosts)
     view_assignment.fetch_views(work, {vm.view for vm in vms if vm.view})

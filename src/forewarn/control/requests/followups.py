@@ -97,9 +97,9 @@ class FollowUps:
 
     def _free(self, names: Iterable[str]) -> None:
         # A pending name keeps its place, so that the names after it do not starve.
-        found = {name: Freed(name=name) for name in names}
-        self._freed.update(found)
-        self._unsought.update(dict.fromkeys(found))
+        freed = {name: Freed(name=name) for name in names}
+        self._freed.update(freed)
+        self._unsought.update(dict.fromkeys(freed))
 
     def take_unfinished(self) -> None:
         """Add what the last process left unfinished: lists of hosts, visits, and
@@ -150,10 +150,10 @@ class FollowUps:
             return True
         if self._revisits:
             names = list(islice(self._revisits, batch.TOGETHER_MAX))
-            found = latest(
+            waiting = latest(
                 self._store, lambda reader: [reader.get(Operation, it) for it in names]
             )
-            steps = [*map(_recheck, names[: count_apart(found)])]
+            steps = [*map(_recheck, names[: count_apart(waiting)])]
             for _ in range(self._run_some(steps, now)):
                 self._revisits.popleft()
             return True

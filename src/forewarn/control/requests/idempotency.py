@@ -78,9 +78,9 @@ def carry_out(work: Work, once: Once | None, decide: Callable[[Work], Any]) -> R
     if earlier is not None:
         return earlier
     value = decide(work)
-    kept = work.tx.get(OrderKey, once.key_id)
-    if kept is not None:
-        work.tx.remove(kept)
+    stored = work.tx.get(OrderKey, once.key_id)
+    if stored is not None:
+        work.tx.remove(stored)
     work.tx.add(
         OrderKey(
             key_id=once.key_id,
@@ -99,15 +99,15 @@ def earlier_result(reader: Reader, once: Once | None, *, now: Micros) -> Result 
 
     Raises KeyReusedError if the key belongs to another request.
     """
-    kept = None if once is None else reader.get(OrderKey, once.key_id)
-    if once is None or kept is None or kept.expires_at <= now:
+    stored = None if once is None else reader.get(OrderKey, once.key_id)
+    if once is None or stored is None or stored.expires_at <= now:
         return None
-    if kept.digest != once.digest:
+    if stored.digest != once.digest:
         raise KeyReusedError(
             "this Idempotency-Key was used for another request in the last 24 hours",
             hint="Send a new key with a new request. Repeat a request unchanged.",
         )
-    return Result(value=json.loads(kept.result), is_repeated=True)
+    return Result(value=json.loads(stored.result), is_repeated=True)
 
 
 def first_time(
@@ -121,13 +121,13 @@ def first_time(
 
     Raises RepeatedError if `decide` ran with this key before.
     """
-    made: list[T] = []
+    results: list[T] = []
 
     def deciding(work: Work) -> Any:
-        made[:] = [decide(work)]
-        return describe(made[0])
+        results[:] = [decide(work)]
+        return describe(results[0])
 
     result = carry_out(work, once, deciding)
     if result.is_repeated:
         raise RepeatedError(result)
-    return made[0]
+    return results[0]

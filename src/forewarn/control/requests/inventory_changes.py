@@ -60,15 +60,15 @@ def plan(reader: Reader, wanted: WantedFleet, removals_max: Amount) -> MergePlan
             kept=sources.kept_with(names, by_name, wanted),
         )
         # A kept object has no change, so each pass finds others, or ends.
-        found = {
+        changes = {
             (change.kind, change.name): replace(
                 change, action=Action.NOTE, fields=(), reason=error.message
             )
             for change, error in fleet_conflicts.find(reader, planned)
         }
-        if not found:
+        if not changes:
             break
-        later |= found
+        later |= changes
     removed = [
         change.before for change in planned.changes if change.action is Action.REMOVE
     ]

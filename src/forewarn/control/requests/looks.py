@@ -26,7 +26,7 @@ def next_in_turn(work: Work, request: Request, turn: str) -> list[Operation]:
     """Return the hosts to check next: those that tenants have expedited come first."""
     in_turn = work.tx.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=LOOKED_AT_MAX)
     if turn == waits.again_turn(request.request_id):
-        return [each for each in in_turn if _is_cordoned(work, each)]
+        return [operation for operation in in_turn if _is_cordoned(work, operation)]
     if not request.has_choices:
         return in_turn
     expedited = work.tx.select(
@@ -34,8 +34,8 @@ def next_in_turn(work: Work, request: Request, turn: str) -> list[Operation]:
         waits.first_turn(request.request_id),
         limit=LOOKED_AT_MAX,
     )
-    first = [each for each in expedited if turn in each.waits_for]
-    others = [each for each in in_turn if each not in first]
+    first = [operation for operation in expedited if turn in operation.waits_for]
+    others = [operation for operation in in_turn if operation not in first]
     return [*first, *others][:LOOKED_AT_MAX]
 
 
@@ -61,9 +61,9 @@ def look_at(
     If the windows of some need many looks, the next turn looks at the others.
     """
     looks = 0
-    for each in found:
-        waiting, looked = _waiting(work, each, rolling.vms_of(work.tx, each))
-        yield each, waiting
+    for operation in found:
+        waiting, looked = _waiting(work, operation, rolling.vms_of(work.tx, operation))
+        yield operation, waiting
         looks += looked
         if looks >= LOOKS_MAX:
             break
@@ -73,22 +73,24 @@ def _waiting(
     work: Work, operation: Operation, vms: tuple[Vm, ...]
 ) -> tuple[rolling.Waiting, int]:
     """Return a host as a value, and how many openings of windows were looked at."""
-    found = rolling.waiting_host(work.tx, operation, vms, reserve=work.policy.reserve)
+    waiting_host = rolling.waiting_host(
+        work.tx, operation, vms, reserve=work.policy.reserve
+    )
     start = round_up_to_second(earliest(work, operation, vms))
-    kept = holds.holds_of(work.tx, operation, vms)
-    times = holds.HeldTimes(kept, start, now=work.now)
+    current_holds = holds.holds_of(work.tx, operation, vms)
+    times = holds.HeldTimes(current_holds, start, now=work.now)
     held = bounded(
         apart.with_reason(work.tx, operation, times, times.why_not_announced())
     )
     if not held:
-        return found, times.looks
+        return waiting_host, times.looks
     notice = stops.notice_of(work, operation, is_empty=not vms)
     look_again = apart.look_at(work.tx, operation, times, held, notice)
     look_again = look_again or times.next_notice(
         notice=notice, not_before=operation.given_time
     )
     waiting = replace(
-        found,
+        waiting_host,
         holds=held,
         look_at=look_again or times.look_again,
         promises=promising.promises_of(work.tx, operation, vms, times, start),

@@ -87,8 +87,8 @@ def take_report(
     unknown = len(left) > len(failed)
     paused = dict(report.paused)
     if len(done) == len(moves):
-        said = report.reason[:SAID_CHARACTERS_MAX]
-        work.note_operation(AuditKind.DRIVER_DONE, operation, Facts(text=said))
+        text = report.reason[:SAID_CHARACTERS_MAX]
+        work.note_operation(AuditKind.DRIVER_DONE, operation, Facts(text=text))
         impact.call_done(work, operation, paused=paused)
         _after_moves(work, operation, done)
         return
@@ -156,7 +156,11 @@ def _call_end(
     if not is_partial and _is_said_once(report, left):
         if report.verdict is Verdict.DONE:
             return CallEnd(
-                wrong=tuple(each for end in left.values() for each in end.wrong)
+                wrong=tuple(
+                    contradiction
+                    for end in left.values()
+                    for contradiction in end.wrong
+                )
             )
         return CallEnd(said=report.reason[:SAID_CHARACTERS_MAX])
     return CallEnd(
@@ -457,10 +461,10 @@ def _settle_where_seen(
 ) -> None:
     """Record the host of a VM that moved although its call failed."""
     vm = work.tx.get(Vm, move.vm)
-    seen = observed.get(move.vm, Observation())
-    if vm is None or vm.state is VmState.DELETED or seen.host in {None, vm.host}:
+    observation = observed.get(move.vm, Observation())
+    if vm is None or vm.state is VmState.DELETED or observation.host in {None, vm.host}:
         return
-    host = work.tx.get(Host, seen.host or "")
+    host = work.tx.get(Host, observation.host or "")
     if host is not None:
         moved = leaving.move_vm(
             work,
@@ -469,7 +473,7 @@ def _settle_where_seen(
             besides=operation.operation_id,
             is_observed=host.name != move.to_host,
         )
-        if moved.state is VmState.DOWN and seen.running is not False:
+        if moved.state is VmState.DOWN and observation.running is not False:
             leaving.vm_runs_again(work, moved)
 
 

@@ -35,6 +35,7 @@ from forewarn.control.rules import (
     shared_limit,
     waits,
 )
+from forewarn.control.rules.maintenance import MAINTENANCE
 from forewarn.control.transactions.work import Work
 from forewarn.ids import place_in
 from forewarn.instants import HOUR, Micros
@@ -120,20 +121,20 @@ def _go_on(work: Work, request_id: str) -> bool:
     turn = campaign_turns.prepare(work, request)
     if not turn:
         return False
-    found = looks.next_in_turn(work, request, turn)
-    if not found:
+    next_operations = looks.next_in_turn(work, request, turn)
+    if not next_operations:
         return False
-    if stops.wait_if_stopped(work, request, found[0]):
+    if stops.wait_if_stopped(work, request, next_operations[0]):
         return False
     campaign = campaign_gate.campaign_of(work.tx, request)
     if campaign is not None and campaign.is_emergency:
-        taking_over.take_over(work, campaign, found)
-    found = [calls.renew_chooser(work, each) for each in found]
+        taking_over.take_over(work, campaign, next_operations)
+    next_operations = [calls.renew_chooser(work, each) for each in next_operations]
     standings = looks.Standings(work, campaign_gate.overlap_of(work.tx, request_id))
     passed_over: list[tuple[rolling.Waiting, AnyBlocker]] = []
     announced: Operation | None = None
     # One after the other: most turns announce the first host, and read no other.
-    for operation, waiting in looks.look_at(work, found):
+    for operation, waiting in looks.look_at(work, next_operations):
         blocker = rolling.why_not_announced(waiting, standings.of(waiting))
         if blocker is None:
             announced = operation
@@ -181,7 +182,7 @@ def _announce(work: Work, operation: Operation) -> None:
     draft = admission.draft_like(
         operation,
         vms,
-        event_type=admission.MAINTENANCE[operation.action].event_type,
+        event_type=MAINTENANCE[operation.action].event_type,
         source=EventSource.PLATFORM,
         not_before=start,
     )
@@ -207,12 +208,12 @@ def call_up(work: Work, operation_id: str) -> bool:
         return False
     request = work.request(operation.request)
     has_slot = bool(request.campaign) or campaign_turns.is_open(work.tx, request)
-    kept = filter(waits.is_reservation, operation.waits_for)
+    reservations = filter(waits.is_reservation, operation.waits_for)
     work.save_operation(
         operation,
         replace(
             operation,
-            waits_for=(*replanning.turns_of(work, operation), *kept),
+            waits_for=(*replanning.turns_of(work, operation), *reservations),
             held_by=(),
             # Without a free slot, the host is not skipped and needs no timer.
             due_at=operation.due_at if has_slot else 0,
@@ -272,11 +273,11 @@ def _may_reserve(work: Work, operation: Operation) -> bool:
 def end_pause(work: Work, request: Request, host: str) -> bool:
     """Give a host its turn whose VMs could not be moved away; return whether it had none."""
     name = waits.for_pause(host)
-    for each in work.tx.select(kinds.OPERATIONS_THAT_WAIT, name):
-        if each.request == request.request_id:
-            names = replanning.turns_of(work, each)
+    for operation in work.tx.select(kinds.OPERATIONS_THAT_WAIT, name):
+        if operation.request == request.request_id:
+            names = replanning.turns_of(work, operation)
             work.save_operation(
-                each, replace(each, waits_for=names, held_by=(), due_at=0)
+                operation, replace(operation, waits_for=names, held_by=(), due_at=0)
             )
             return True
     return False
@@ -306,14 +307,14 @@ def cancel_planned(
     work: Work, request: Request, *, note: AnyNote, by: Actor | None = None
 ) -> list[Operation]:
     """Cancel some Planned hosts; the others follow in later steps."""
-    found = work.tx.select(
+    planned = work.tx.select(
         kinds.PLANNED_OF_REQUEST, request.request_id, limit=CANCELLED_MAX
     )
-    for operation in found:
+    for operation in planned:
         ending.cancel(work, work.operation(operation.operation_id), note=note, by=by)
-    if len(found) == CANCELLED_MAX:
+    if len(planned) == CANCELLED_MAX:
         work.take_turn(request.request_id)
-    return [work.operation(operation.operation_id) for operation in found]
+    return [work.operation(operation.operation_id) for operation in planned]
 
 
 PAGE = 25

@@ -9,7 +9,6 @@ an operator lasts until an operator restores it. While a driver call for the VM 
 sightings wait.
 """
 
-import enum
 from dataclasses import replace
 
 from forewarn.control.execution import ending, leaving
@@ -19,13 +18,14 @@ from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Sighting, StopCause
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.actors import ActorKind
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.operations import Action, Operation, OperationState, Request
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditKind, Facts
 
 
-class Meaning(enum.Enum):
+class Meaning(Enumeration):
     """The meaning of a sighting for the records."""
 
     NOTHING = "nothing"

@@ -6,8 +6,8 @@ not depend on the number of hosts.
 
 from dataclasses import replace
 
-from forewarn.control.requests import admission
 from forewarn.control.rules import brake, holds, waits, wide_blackouts
+from forewarn.control.rules.maintenance import MAINTENANCE
 from forewarn.control.transactions.work import Work
 from forewarn.instants import Micros, round_up_to_second
 from forewarn.protocol.blockers import InBlackout
@@ -19,7 +19,7 @@ def notice_of(work: Work, operation: Operation, *, is_empty: bool) -> Micros:
 
     A host without VMs needs none; only a time from the caller applies.
     """
-    event_type = admission.MAINTENANCE[operation.action].event_type
+    event_type = MAINTENANCE[operation.action].event_type
     return 0 if is_empty else work.policy.notice_for(event_type)
 
 
@@ -50,12 +50,12 @@ def _why_no_notice(
     not_before = operation.not_before
     start = round_up_to_second(max(not_before, work.now + notice))
     # Those of a part are holds of the hosts there.
-    kept = holds.of_blackouts(wide_blackouts.of_fleet(work.tx))
-    times = holds.HeldTimes(kept, start, now=work.now)
-    for found in times.why_not_announced():
-        if isinstance(found, InBlackout):
+    blackouts = holds.of_blackouts(wide_blackouts.of_fleet(work.tx))
+    times = holds.HeldTimes(blackouts, start, now=work.now)
+    for blocker in times.why_not_announced():
+        if isinstance(blocker, InBlackout):
             at = times.next_notice(notice=notice, not_before=not_before)
-            return replace(found, ends=at or 0)
+            return replace(blocker, ends=at or 0)
     return None
 
 
@@ -64,10 +64,10 @@ def _wait_for_blackouts(work: Work, operation: Operation, banned: InBlackout) ->
     is_new = waits.TURN_BLACKOUTS not in operation.waits_for
     if not is_new and banned in operation.held_by and operation.due_at > work.now:
         return
-    kept = (each for each in operation.waits_for if each != waits.TURN_BLACKOUTS)
+    other_waits = (each for each in operation.waits_for if each != waits.TURN_BLACKOUTS)
     waiting = replace(
         operation,
-        waits_for=(*kept, waits.TURN_BLACKOUTS),
+        waits_for=(*other_waits, waits.TURN_BLACKOUTS),
         held_by=(banned,),
         due_at=banned.ends or work.now + holds.LOOK_AGAIN_AFTER,
     )

@@ -1,6 +1,6 @@
 """An emergency campaign takes its hosts over from other campaigns.
 
-It goes before routine work: a host that waits or is announced in another campaign is left
+It goes before planned work: a host that waits or is announced in another campaign is left
 out there when it gets its turn in the emergency, without impact on its VMs. A host in work
 ends there first. Until then the other campaign announces none of these hosts
 (`rolling`). Each transaction takes over the few hosts that it looks at, so the start of an
@@ -25,11 +25,11 @@ def take_over(
     work: Work, campaign: CampaignRecord, waiting: Iterable[Operation]
 ) -> None:
     """Leave the hosts of these operations of an emergency out of other campaigns."""
-    for mine in waiting:
-        for other in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, mine.host)):
-            is_routine = other.request != mine.request and not other.is_emergency
+    for own in waiting:
+        for other in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, own.host)):
+            is_routine = other.request != own.request and not other.is_emergency
             if is_routine and other.state in UNSTARTED_STATES and other.position:
-                _leave_out(work, campaign, mine, other)
+                _leave_out(work, campaign, own, other)
 
 
 def _leave_out(
@@ -60,8 +60,8 @@ def _note_deferrals(
 ) -> None:
     """Note the deferrals of the other maintenance, which end with it."""
     vms = rolling.vms_of(work.tx, mine)
-    kept = list(holds.deferrals_in(work.tx, operation.request, vms))
-    if ignored := bounded(holds.why_held(kept, work.now)):
+    deferrals = list(holds.deferrals_in(work.tx, operation.request, vms))
+    if ignored := bounded(holds.why_held(deferrals, work.now)):
         facts, hosts = Facts(blockers=ignored), (mine.host,)
         kind = AuditKind.CAMPAIGN_WINDOWS_IGNORED
         campaign_ends.note(work, campaign, kind, facts, hosts=hosts)

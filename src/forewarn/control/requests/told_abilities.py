@@ -14,12 +14,12 @@ def news_in(
     reader: Reader, told: Mapping[str, tuple[Ability, ...]]
 ) -> dict[str, tuple[Ability, ...]]:
     """Return the answers that differ from the stored ones. Most repeat them."""
-    found: dict[str, tuple[Ability, ...]] = {}
+    changed: dict[str, tuple[Ability, ...]] = {}
     for host, answer in told.items():
         known = reader.get(HostAbilities, host)
         if known is None or known.told != answer:
-            found[host] = answer
-    return found
+            changed[host] = answer
+    return changed
 
 
 def take_told(work: Work, told: Mapping[str, tuple[Ability, ...]]) -> None:

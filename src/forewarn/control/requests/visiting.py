@@ -43,22 +43,22 @@ def retry(work: Work, host: str, *, only_verify: bool = False) -> Visit:
             f"the step verify of host {host} has not failed",
             hint=f"Run `forewarn visit retry {host}` without --only-verify.",
         )
-    given = VisitInput.VERIFY if only_verify else _repeatable(visit)
+    step = VisitInput.VERIFY if only_verify else _repeatable(visit)
     if visit.failed_in is VisitState.RESTORING:
         raise RefusedError(
             f"the VMs of host {host} could not be resumed or started after the work",
             hint="Start them, report each with `forewarn restore`, then run "
             f"`{campaign_gate.skip_command(work.tx, visit)}`.",
         )
-    if given is None:
+    if step is None:
         raise RefusedError(
             f"the visit of host {host} failed before its work, and its VMs got no "
             "further notice",
             hint=_begin_again(work, visit),
         )
-    if given is VisitInput.WORK:
+    if step is VisitInput.WORK:
         _check_clear(work, visit)
-    visits.repeat(work, visit, given)
+    visits.repeat(work, visit, step)
     return visit
 
 
@@ -148,15 +148,15 @@ def skip(work: Work, host: str) -> Visit:
 
 def _stuck(work: Work, host: str) -> Visit:
     work.host(host)
-    found = work.tx.select(kinds.OPEN_VISITS_OF_HOST, host, limit=1)
-    if not found:
+    open_visits = work.tx.select(kinds.OPEN_VISITS_OF_HOST, host, limit=1)
+    if not open_visits:
         raise RefusedError(
             f"host {host} has no open visit",
             hint="Run `forewarn rollout list` to see the rollouts and their hosts.",
         )
-    stuck = [visit for visit in found if visit.state in STUCK_VISITS]
+    stuck = [visit for visit in open_visits if visit.state in STUCK_VISITS]
     if not stuck:
-        state = found[0].state
+        state = open_visits[0].state
         raise RefusedError(
             f"the visit of host {host} has not failed: it is {state.value}",
             hint=f"Run `forewarn explain {host}` to see what it waits for.",

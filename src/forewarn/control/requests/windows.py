@@ -22,16 +22,16 @@ def windows_of(lines: Sequence[str]) -> tuple[Window, ...]:
             f"a scope has at most {WINDOWS_MAX} windows, not {len(lines)}",
             hint="Use one window for several days.",
         )
-    found: list[Window] = []
+    windows: list[Window] = []
     for line in lines:
         try:
-            found.append(window_of(line))
+            windows.append(window_of(line))
         except ValueError as error:
             raise RefusedError(
                 f"{line!r} is not a window: {error}",
                 hint="Write it like 'sat,sun 02:00 4h Europe/Berlin'.",
             ) from error
-    return tuple(found)
+    return tuple(windows)
 
 
 def set_windows(work: Work, name: str, windows: tuple[Window, ...]) -> Scope:
@@ -42,8 +42,8 @@ def set_windows(work: Work, name: str, windows: tuple[Window, ...]) -> Scope:
     scope = work.scope(name)
     if windows == scope.maintenance_window:
         return scope
-    told = "; ".join(map(line_of, windows))
-    return _save(work, scope, windows, AuditKind.WINDOW_SET, told)
+    text = "; ".join(map(line_of, windows))
+    return _save(work, scope, windows, AuditKind.WINDOW_SET, text)
 
 
 def clear_windows(work: Work, name: str) -> Scope:

@@ -49,7 +49,7 @@ def is_needed(reader: Reader) -> bool:
 
 
 def withdraw_page(work: Work, page: Page) -> Page | None:
-    """Withdraw a page of announced routine work; return the next page, or None.
+    """Withdraw a page of announced planned work; return the next page, or None.
 
     Nothing is withdrawn after the brake was taken off and all blackouts were removed.
     """
@@ -62,9 +62,9 @@ def withdraw_page(work: Work, page: Page) -> Page | None:
         limit=WITHDRAWN_MAX,
     )
     stopped = [
-        (each, note)
-        for each in operations
-        if (note := why_withdrawn(work, each)) is not None
+        (operation, note)
+        for operation in operations
+        if (note := why_withdrawn(work, operation)) is not None
     ]
     work.lock_scopes(scope for each, _ in stopped for scope in each.scopes)
     for each, note in stopped:
@@ -92,8 +92,8 @@ def why_withdrawn(
         return WithdrawnByBrake()
     if not request.at_once:
         return None
-    for found in wide_blackouts.stopped_by(work.tx, operation, now=work.now):
-        return WithdrawnForBlackout(blackout=found.blackout)
+    for blocker in wide_blackouts.stopped_by(work.tx, operation, now=work.now):
+        return WithdrawnForBlackout(blackout=blocker.blackout)
     return None
 
 

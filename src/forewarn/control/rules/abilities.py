@@ -47,13 +47,13 @@ def steps_of(
     rules: StepRules, steps: Sequence[Step], action: Action
 ) -> tuple[HostStep, ...]:
     """Return the host steps of a campaign, in the order of their kinds."""
-    made = tuple(
+    all_steps = tuple(
         HostStep(
-            kind=StepKind(each.phase.value), name=each.name, arguments=each.arguments
+            kind=StepKind(step.phase.value), name=step.name, arguments=step.arguments
         )
-        for each in steps
+        for step in steps
     )
-    return with_usual_steps(rules, made, action)
+    return with_usual_steps(rules, all_steps, action)
 
 
 def with_all_steps(rules: StepRules, campaign: Campaign) -> Campaign:
@@ -62,8 +62,8 @@ def with_all_steps(rules: StepRules, campaign: Campaign) -> Campaign:
     return replace(
         campaign,
         steps=tuple(
-            Step(phase=Phase(each.kind.value), name=each.name, arguments=each.arguments)
-            for each in steps
+            Step(phase=Phase(step.kind.value), name=step.name, arguments=step.arguments)
+            for step in steps
         ),
     )
 
@@ -78,8 +78,8 @@ def with_usual_steps(
     """
     usual: tuple[HostStep, ...] = ()
     if action is Action.REBOOT:
-        given = frozenset(each.kind for each in steps)
-        usual = rules.usual_steps(given)
+        step_kinds = frozenset(step.kind for step in steps)
+        usual = rules.usual_steps(step_kinds)
     order = list(StepKind)
     return tuple(sorted((*steps, *usual), key=lambda each: order.index(each.kind)))
 

@@ -25,13 +25,16 @@ def with_reason(
 ) -> tuple[AnyBlocker, ...]:
     """Return the holds of a host, with one reason for windows that never meet those of
     its campaign."""
-    if not any(isinstance(each, WindowClosed) for each in held):
+    if not any(isinstance(blocker, WindowClosed) for blocker in held):
         return held
     hours = _hours_of(reader, operation)
     never = None if hours is None else times.why_apart(hours)
     if never is None:
         return held
-    return (never, *(each for each in held if not isinstance(each, WindowClosed)))
+    return (
+        never,
+        *(blocker for blocker in held if not isinstance(blocker, WindowClosed)),
+    )
 
 
 def look_at(
@@ -47,7 +50,9 @@ def look_at(
     The campaign can announce hosts then, so the look finds the reason again.
     """
     hours = _hours_of(reader, operation)
-    never = next((each for each in held if isinstance(each, NoCommonWindow)), None)
+    never = next(
+        (blocker for blocker in held if isinstance(blocker, NoCommonWindow)), None
+    )
     if hours is None or never is None or not never.campaign:
         return None
     again = times.look_again

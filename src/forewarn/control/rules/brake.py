@@ -1,4 +1,4 @@
-"""The brake: whether routine work may be announced and started now.
+"""The brake: whether planned work may be announced and started now.
 
 Only planned work is stopped: maintenance, OS upgrades and reimages. Failures, predicted
 failures and requests of users continue.
@@ -35,12 +35,12 @@ class Excess:
 
 def exceeded(lost: Lost, limits: BrakeLimits, *, hosts: int) -> Excess | None:
     """Return the first limit that was exceeded, for a fleet of `hosts`."""
-    found = (
+    counts = (
         (LossKind.RACK, lost.in_rack, limits.per_rack),
         (LossKind.HOSTS, lost.hosts, limits.hosts.of(hosts)),
         (LossKind.VMS, lost.vms, limits.vms),
     )
-    for what, count, most in found:
+    for what, count, most in counts:
         if most and count > most:
             return Excess(what=what, count=count, most=most)
     return None
@@ -61,5 +61,5 @@ def why_braked(reader: Reader, verb: Verb) -> tuple[BrakeOn, ...]:
     """Return the brake if it stops operations of this verb."""
     if verb not in PLANNED_VERBS:
         return ()
-    found = in_force(reader)
-    return () if found is None else (found,)
+    blocker = in_force(reader)
+    return () if blocker is None else (blocker,)

@@ -13,11 +13,12 @@ from forewarn.campaigns.hours import Hours
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.rules import implied_campaigns, wide_blackouts
+from forewarn.control.rules import implied_campaigns, tallies, wide_blackouts
 from forewarn.control.rules.holds import HeldTimes
 from forewarn.control.rules.policy import Policy
 from forewarn.fleet.calendars import MISSES_MAX
 from forewarn.fleet.model import LABEL, Capacity, Host, Vm, is_at, places_of
+from forewarn.fleet.room_tallies import hosts_at
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import EventType
@@ -34,9 +35,6 @@ from forewarn.protocol.visits import Visit, is_visit_id
 from forewarn.settings.amounts import amount_of
 from forewarn.store import kinds
 from forewarn.store.port import Reader, count, every
-
-GROUP_HOSTS_MAX = 100_000
-"""Maximum hosts of a group that are counted for a percentage: the largest fleet."""
 
 CORDONED_READ_MAX = 20
 """Maximum cordoned hosts that are read to name those that use a budget: two reads each."""
@@ -70,14 +68,14 @@ def campaign_of(reader: Reader, request: Request | None) -> CampaignRecord | Non
 
 def open_campaign_of(reader: Reader, visit: Visit) -> CampaignRecord | None:
     """Return the open campaign that a visit belongs to; None: it has none."""
-    found = campaign_of(reader, reader.get(Request, visit.request))
-    return None if found is None or found.has_ended else found
+    campaign = campaign_of(reader, reader.get(Request, visit.request))
+    return None if campaign is None or campaign.has_ended else campaign
 
 
 def name_of_open(reader: Reader, visit: Visit) -> str:
     """Return the name of the open campaign that a visit belongs to; empty: none."""
-    found = open_campaign_of(reader, visit)
-    return "" if found is None else found.name
+    campaign = open_campaign_of(reader, visit)
+    return "" if campaign is None else campaign.name
 
 
 def skip_command(reader: Reader, visit: Visit) -> str:
@@ -144,14 +142,14 @@ def closed_by_people(reader: Reader) -> tuple[str, ...]:
         for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
         for host in campaign.failed_hosts
     }
-    found: list[str] = []
+    closed: list[str] = []
     for host in reader.select(kinds.HOSTS_CORDONED, limit=CORDONED_READ_MAX):
         room = reader.get(Capacity, host.name)
         is_in_work = room is not None and room.works > 0
-        is_of_visit = any(is_visit_id(each.by.name) for each in host.cordons)
+        is_of_visit = any(is_visit_id(cordon.by.name) for cordon in host.cordons)
         if not is_in_work and not is_of_visit and host.name not in failed:
-            found.append(host.name)
-    return tuple(found)
+            closed.append(host.name)
+    return tuple(closed)
 
 
 def hours_of(reader: Reader, campaign: CampaignRecord) -> Hours:
@@ -204,7 +202,7 @@ def why_over_budget(
         host = reader.get(Host, operation.host)
         if host is not None:
             yield from _groups(reader, campaign, host)
-    if campaign.tenant_most:
+    if campaign.budget.tenant_vms:
         yield from _tenants(reader, campaign, vms)
 
 
@@ -241,7 +239,7 @@ def _group_most(reader: Reader, amount: str, place: str) -> int:
     written = amount_of(amount)
     size = 0
     if written.is_percent:
-        size = count(reader, kinds.HOSTS_AT_PLACE, place, limit=GROUP_HOSTS_MAX)
+        size = tallies.counted(reader, hosts_at(place))
     return max(1, written.of(size))
 
 
@@ -262,8 +260,11 @@ def _tenants(
     reader: Reader, campaign: CampaignRecord, vms: Sequence[Vm]
 ) -> Iterator[BudgetUsed]:
     limits = dict(campaign.tenant_most)
+    written = amount_of(campaign.budget.tenant_vms)
+    # A percentage was resolved for each tenant.
+    usual = None if written.is_percent else int(written.value)
     for tenant, added in sorted(Counter(vm.tenant for vm in vms).items()):
-        most = limits.get(tenant)
+        most = limits.get(tenant, usual)
         if most is None:
             continue
         used = _vms_announced(reader, tenant, most)
@@ -299,9 +300,9 @@ def why_planned(
     """Return why the campaign does not announce this host yet; None: it may."""
     stopped = gate.why_stopped(campaign)
     if stopped is None and campaign.stage_of(operation.position) > campaign.stage:
-        found = ask(reader, request, campaign, now=now).blocker
+        blocker = ask(reader, request, campaign, now=now).blocker
         stage_waits = gate.stage_still_runs(campaign)
-        return stage_waits if campaign.stage_left else found or stage_waits
+        return stage_waits if campaign.stage_left else blocker or stage_waits
     return stopped or ask(reader, request, campaign, now=now).blocker
 
 
@@ -351,8 +352,8 @@ def common_start(
     hours = own_hours(campaign).calendar(at)
     for _ in range(MISSES_MAX):
         start = times.first_start(at)
-        found = None if start is None else hours.next_start(start, campaign.slow)
-        if found is None or found == start:
-            return found
-        at = found
+        common = None if start is None else hours.next_start(start, campaign.slow)
+        if common is None or common == start:
+            return common
+        at = common
     return None

@@ -38,7 +38,8 @@ HOSTS_NAMED_MAX = 10
 def seen(reader: Reader) -> Seen:
     """Return the open campaigns, to compare them with later ones."""
     return frozenset(
-        (each.campaign_id, each.hosts) for each in implied_campaigns.open_ones(reader)
+        (campaign.campaign_id, campaign.hosts)
+        for campaign in implied_campaigns.open_ones(reader)
     )
 
 
@@ -131,8 +132,8 @@ def check_free(
 
     The arguments are those of `holdings`.
     """
-    for found in holdings(reader, hosts, known=known, is_emergency=is_emergency):
-        found.refuse()
+    for holding in holdings(reader, hosts, known=known, is_emergency=is_emergency):
+        holding.refuse()
 
 
 def _named(hosts: Sequence[str]) -> str:
@@ -176,8 +177,8 @@ def none_failed(reader: Reader, hosts: Collection[str]) -> Callable[[str], str]:
 def is_done_in(reader: Reader, request: str, host: str) -> bool:
     """Return whether a host is done in the campaign of a rollout."""
     return any(
-        each.request == request and _is_done(reader, each)
-        for each in every(reader, kinds.WORKED_ON_HOST, host)
+        operation.request == request and _is_done(reader, operation)
+        for operation in every(reader, kinds.WORKED_ON_HOST, host)
     )
 
 
@@ -191,14 +192,16 @@ def _hosts_of(reader: Reader, campaign: CampaignRecord) -> set[str]:
     """Return the hosts of a campaign that have not ended."""
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
-    found = {host for _, host in request.unplanned} | {*campaign.failed_hosts}
-    found |= {
-        each.host
-        for each in every(reader, kinds.OPEN_OPERATIONS_OF_REQUEST, campaign.request)
+    hosts = {host for _, host in request.unplanned} | {*campaign.failed_hosts}
+    hosts |= {
+        operation.host
+        for operation in every(
+            reader, kinds.OPEN_OPERATIONS_OF_REQUEST, campaign.request
+        )
     }
     # The work on a host can go on after the end of its operation.
-    found |= {
-        each.host
-        for each in every(reader, kinds.OPEN_VISITS_OF_REQUEST, campaign.request)
+    hosts |= {
+        visit.host
+        for visit in every(reader, kinds.OPEN_VISITS_OF_REQUEST, campaign.request)
     }
-    return found
+    return hosts

@@ -12,7 +12,7 @@ from forewarn.fleet.model import (
     taken_by,
     use_of,
 )
-from forewarn.fleet.reserve import tallied
+from forewarn.fleet.room_tallies import tallied
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Operation, OperationState, TargetKind
 from forewarn.protocol.visits import Visit
@@ -33,7 +33,8 @@ class Capacities:
         self._done_in: dict[str, str] = {}
         self._hosts: dict[str, None] = {}
         self._sums = Counter[str]()
-        """Changes of the tallies: the hosts of the fleet, and the sums of pools."""
+        """Changes of the tallies: the hosts of the fleet and of its places, and the sums of
+        pools."""
 
     def change_host(self, name: str) -> None:
         """Note that a host was added, changed or removed."""

@@ -16,15 +16,17 @@ def of_request(reader: Reader, request_id: str, vms: Sequence[Vm]) -> list[Choic
     request = reader.get(Request, request_id)
     if request is None or not request.has_choices:
         return []
-    found: dict[str, Choice] = {}
+    newest: dict[str, Choice] = {}
     for vm in vms:
         keys = (
             choice_key(request_id, vm.scope),
             choice_key(request_id, vm.scope, vm.name),
         )
-        made = [each for key in keys if (each := reader.get(Choice, key)) is not None]
+        choices = [
+            each for key in keys if (each := reader.get(Choice, key)) is not None
+        ]
         # Of two choices of one transaction, that for the VM counts.
-        if made:
-            latest = max(made, key=lambda choice: (choice.at, choice.vm))
-            found[latest.choice_id] = latest
-    return list(found.values())
+        if choices:
+            latest = max(choices, key=lambda choice: (choice.at, choice.vm))
+            newest[latest.choice_id] = latest
+    return list(newest.values())

@@ -31,13 +31,18 @@ def counted(operation: Operation, tenant: str, until: Micros) -> Operation:
         return operation
     old = _of(operation, tenant)
     new = replace(old, count=old.count + 1, until=max(old.until, until))
-    others = tuple(each for each in operation.deferrals if each.tenant != tenant)
+    others = tuple(
+        deferral for deferral in operation.deferrals if deferral.tenant != tenant
+    )
     return changed(operation, deferrals=(*others, new))
 
 
 def _of(operation: Operation, tenant: str) -> Deferrals:
     none = Deferrals(tenant=tenant, count=0, until=0)
-    return next((each for each in operation.deferrals if each.tenant == tenant), none)
+    return next(
+        (deferral for deferral in operation.deferrals if deferral.tenant == tenant),
+        none,
+    )
 
 
 def _is_longer(operation: Operation, tenant: str, until: Micros) -> bool:
@@ -60,7 +65,7 @@ def begins_at(
     """
     at = max(now, operation.not_before)
     vms = [vm for name in operation.vms if (vm := reader.get(Vm, name)) is not None]
-    found = holds.holds_of(reader, operation, vms)
-    own = tuple(each for each in found if each.tenant in {"", tenant})
+    all_holds = holds.holds_of(reader, operation, vms)
+    own = tuple(hold for hold in all_holds if hold.tenant in {"", tenant})
     times = holds.HeldTimes(own, at)
     return campaign_gate.common_start(reader, operation, times, at)

@@ -98,14 +98,14 @@ def reservations(reader: Reader, host: str) -> dict[str, set[str]]:
 
     They are the values, by the operation that moves them.
     """
-    found: dict[str, set[str]] = {}
+    reserved: dict[str, set[str]] = {}
     for vm in every(reader, kinds.VMS_MOVING_TO, host):
         for other in every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
             if other.state in WAITING_STATES and any(
                 move.vm == vm.name and move.to_host == host for move in other.moves
             ):
-                found.setdefault(other.operation_id, set()).add(vm.name)
-    return found
+                reserved.setdefault(other.operation_id, set()).add(vm.name)
+    return reserved
 
 
 def arrivals(reader: Reader, host: str) -> Iterator[Vm]:
@@ -160,7 +160,7 @@ def _search_for(
 def _relays_for(operation: Operation) -> Relays:
     """Return the demand on the relays of destinations.
 
-    Routine work can wait until it has started. Other VMs are better off anywhere.
+    Planned work can wait until it has started. Other VMs are better off anywhere.
     """
     is_waiting = operation.state in {OperationState.PLANNED, *WAITING_STATES}
     is_strict = is_waiting and wide_blackouts.is_stopped(operation)
@@ -190,7 +190,7 @@ def unfit(
 
     Since the reservation, the host can have failed, been removed, or got other VMs, less
     capacity or an operation. Another operation can have replaced the reservation. While
-    the move `is_open` for another choice, a destination of routine work must also have no
+    the move `is_open` for another choice, a destination of planned work must also have no
     silent relay.
     """
     is_strict = is_open and wide_blackouts.is_stopped(operation)

@@ -84,8 +84,8 @@ def shares(host: str, vms: Iterable[Vm]) -> tuple[SharedHost, ...]:
             host=host,
             scope=scope,
             vms=tuple(
-                DomainMember(vm=domains[each], fault_domain=each)
-                for each in sorted(domains)[:NAMED_MAX]
+                DomainMember(vm=domains[domain], fault_domain=domain)
+                for domain in sorted(domains)[:NAMED_MAX]
             ),
             more=max(0, len(domains) - NAMED_MAX),
         )

@@ -11,7 +11,6 @@ the clock, restarts and changed windows need no repair. An opening that was prom
 host (`promising`) counts in addition to the windows of its scope.
 """
 
-import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -33,6 +32,7 @@ from forewarn.protocol.blockers import (
     OutsideWindow,
     WindowClosed,
 )
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.verbs import Verb
 from forewarn.store import kinds
@@ -44,7 +44,7 @@ LOOK_AGAIN_AFTER: Micros = DAY
 a window, or of the clock in one of their time zones, can help."""
 
 
-class HoldSource(enum.Enum):
+class HoldSource(Enumeration):
     """The origin of a hold."""
 
     SCOPE_WINDOW = "scope window"
@@ -83,16 +83,17 @@ def holds_of(
     if operation.verb is not Verb.MAINTAIN or operation.is_emergency:
         return banned
     members = list(vms)
-    found: list[Hold] = []
+    collected: list[Hold] = []
     promised = {
-        each.scope: Opening(each.opens, each.closes) for each in operation.promises
+        promise.scope: Opening(promise.opens, promise.closes)
+        for promise in operation.promises
     }
     chosen = choices.of_request(reader, operation.request, members)
     expedited = {choice.scope for choice in chosen if not choice.until}
     for name in sorted({vm.scope for vm in members} - expedited):
         scope = reader.get(Scope, name)
         if scope is not None and scope.maintenance_window:
-            found.append(
+            collected.append(
                 Hold(
                     source=HoldSource.SCOPE_WINDOW,
                     name=name,
@@ -102,14 +103,14 @@ def holds_of(
                 )
             )
     if operation.state is OperationState.PLANNED:
-        found += [_deferral(choice) for choice in chosen if choice.until]
-    return (*found, *banned)
+        collected += [_deferral(choice) for choice in chosen if choice.until]
+    return (*collected, *banned)
 
 
 def _blackouts(reader: Reader, operation: Operation) -> tuple[Hold, ...]:
-    found = wide_blackouts.over(reader, operation)
-    work = wide_blackouts.work_of(reader, operation) if found else 0
-    return of_blackouts(found, work=work)
+    blackouts = wide_blackouts.over(reader, operation)
+    work = wide_blackouts.work_of(reader, operation) if blackouts else 0
+    return of_blackouts(blackouts, work=work)
 
 
 def of_blackouts(
@@ -119,12 +120,12 @@ def of_blackouts(
     return tuple(
         Hold(
             source=HoldSource.BLACKOUT,
-            name=each.name,
+            name=blackout.name,
             tenant="",
-            blackout=each,
+            blackout=blackout,
             work=work,
         )
-        for each in blackouts
+        for blackout in blackouts
     )
 
 
@@ -188,8 +189,8 @@ class HeldTimes:
         # Scopes of one tenant often have the same windows.
         self._of_windows = {_hours(hold): hold for hold in holds if hold.windows}
         self._earliest = max([at, *(hold.until for hold in holds)])
-        self._common = self._from(self._earliest)
-        self._blackouts = [each.blackout for each in holds if each.blackout is not None]
+        self._common = self._openings_from(self._earliest)
+        self._blackouts = [hold.blackout for hold in holds if hold.blackout is not None]
         self._closed = Calendar((), now, self._blackouts)
         self._work = max((hold.work for hold in holds), default=0)
         self._apart_looks = 0
@@ -249,7 +250,7 @@ class HeldTimes:
         groups = range(len(self._of_windows))
         return (
             self._earliest == self._at
-            and all(self._common.opens(each, self._at) == self._at for each in groups)
+            and all(self._common.opens(group, self._at) == self._at for group in groups)
             and self._closed.next_start(self._at, self._work) == self._at
             and self._closed.next_start(self._now, 0) == self._now
         )
@@ -257,10 +258,10 @@ class HeldTimes:
     def why_not_announced(self) -> tuple[AnyBlocker, ...]:
         """Return why an operation is not announced now, to begin at the instant."""
         held = self.why_held()
-        if any(isinstance(each, InBlackout) for each in held):
+        if any(isinstance(blocker, InBlackout) for blocker in held):
             return held
-        found = wide_blackouts.why_at(self._blackouts, self._now, self._now)
-        return held if found is None else (*held, found)
+        blackout = wide_blackouts.why_at(self._blackouts, self._now, self._now)
+        return held if blackout is None else (*held, blackout)
 
     def why_held(self) -> tuple[AnyBlocker, ...]:
         """Return why an operation cannot start at the instant.
@@ -275,7 +276,7 @@ class HeldTimes:
             search = self._common.first(self._earliest)
             if search.opens is None:
                 return (self._no_common_window(search),)
-            blackouts = (each for each in self._holds if each.blackout is not None)
+            blackouts = (hold for hold in self._holds if hold.blackout is not None)
             return tuple(_blocker(hold, 0) for hold in blackouts)
         opens = self._openings()
         closed = ((hold, self._ends(hold, opens) or start) for hold in self._holds)
@@ -290,13 +291,13 @@ class HeldTimes:
             return None
         at = self._earliest
         groups = [openings(each, at, beside=more) for each, more in self._of_windows]
-        found = CommonOpenings([hours.starts(at, at + HORIZON), *groups])
-        search = found.first(at)
+        common = CommonOpenings([hours.starts(at, at + HORIZON), *groups])
+        search = common.first(at)
         if search.opens is not None:
-            self._apart_looks = found.looks
+            self._apart_looks = common.looks
             return None
-        apart = found.apart(search, at)
-        self._apart_looks = found.looks
+        apart = common.apart(search, at)
+        self._apart_looks = common.looks
         if 0 not in apart:
             return None
         others = [each - 1 for each in apart if each]
@@ -304,16 +305,16 @@ class HeldTimes:
 
     def openings_at(self, start: Micros) -> dict[str, Opening]:
         """Return the opening of each scope at an instant that all holds allow."""
-        found = self._from(start)
+        times = self._openings_from(start)
         opening = {
-            hours: found.opening(number, start)
+            hours: times.opening(number, start)
             for number, hours in enumerate(self._of_windows)
         }
         return {
             hold.name: opening[_hours(hold)] for hold in self._holds if hold.windows
         }
 
-    def _from(self, at: Micros) -> CommonOpenings:
+    def _openings_from(self, at: Micros) -> CommonOpenings:
         """Return the openings from an instant on."""
         return CommonOpenings(
             openings(windows, at, beside=promised)
@@ -322,19 +323,19 @@ class HeldTimes:
 
     def _openings(self) -> dict[_Hours, Micros | None]:
         """Return the next openings of the windows."""
-        found = self._common
+        times = self._common
         if self._earliest > self._at:
-            found = self._from(self._at)
+            times = self._openings_from(self._at)
         return {
-            hours: found.opens(number, self._at)
+            hours: times.opens(number, self._at)
             for number, hours in enumerate(self._of_windows)
         }
 
     def _ends(self, hold: Hold, opens: Mapping[_Hours, Micros | None]) -> Micros | None:
-        """Return when a hold allows an operation to start, whatever the others do."""
+        """Return when a hold allows an operation to start; other holds are ignored."""
         if hold.blackout is not None:
-            alone = Calendar((), self._at, [hold.blackout])
-            return alone.next_start(self._at, hold.work)
+            calendar = Calendar((), self._at, [hold.blackout])
+            return calendar.next_start(self._at, hold.work)
         return opens[_hours(hold)] if hold.windows else hold.until
 
     def _no_common_window(self, search: Search) -> NoCommonWindow:

@@ -5,7 +5,6 @@ capacity is too small, or if the VMs of the scope tell that its fault domain or 
 unsuitable. So the answer that no host can take a VM is quick, too.
 """
 
-import enum
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from forewarn.fleet.placement import (
     why_none,
 )
 from forewarn.protocol.blockers import NoCapacity
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.no_place import NoPlace, Unfit
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds, questions
@@ -40,7 +40,7 @@ LAST_POSITION = 1_000_000_000
 """A position after all positions of a rollout."""
 
 
-class Relays(enum.Enum):
+class Relays(Enumeration):
     """The demand on the relay of a destination."""
 
     NEEDED = "a host with a silent relay takes no VM"
@@ -121,16 +121,16 @@ class HostSearch:
         if not vm.movable:
             return cannot_move(vm)
         scope, origin = self._home_of(vm)
-        seen: dict[str, Candidate] = {}
+        candidates: dict[str, Candidate] = {}
         too_small: dict[str, Unfit] = {}
-        found: str | None = None
+        chosen: str | None = None
         for is_short, names in self._batches(vm, origin):
-            if found is not None and not is_short:
+            if chosen is not None and not is_short:
                 break
             new = [
                 each
                 for each in dict.fromkeys(names)
-                if each not in seen and each not in too_small
+                if each not in candidates and each not in too_small
             ]
             for name in new:
                 if why := self._why_unread(vm, name, is_short=is_short):
@@ -142,25 +142,25 @@ class HostSearch:
                 and (host := self._reader.get(Host, name)) is not None
             ]
             added = {host.name: self.candidate(vm, host) for host in hosts}
-            seen |= added
+            candidates |= added
             # Those before, except the best one, are worse or unfit.
-            before = [seen[found]] if found is not None else []
-            found = choose_host(
+            before = [candidates[chosen]] if chosen is not None else []
+            chosen = choose_host(
                 vm, scope, origin=origin, candidates=[*before, *added.values()]
             )
             # From a host that waits for its turn, the VM would be moved again.
-            best = seen[found] if found is not None else None
+            best = candidates[chosen] if chosen is not None else None
             if best is not None and best.turn <= 0 and not best.silent:
                 break
-        if found is not None:
-            self._use(found).add(vm)
-            self._placed[vm.name] = found
-            return found
+        if chosen is not None:
+            self._use(chosen).add(vm)
+            self._placed[vm.name] = chosen
+            return chosen
         why = why_none(
             vm,
             scope,
             origin=origin,
-            candidates=list(seen.values()),
+            candidates=list(candidates.values()),
             too_small=too_small,
         )
         assert why is not None, f"there is a destination for {vm.name}"
@@ -311,10 +311,10 @@ class HostSearch:
         """Add information about the hosts of the pool that were not checked."""
         if self._all is not None:
             return why
-        found = self._ask(self._ranking, pool, CANDIDATES_MAX)
-        if len(found) < CANDIDATES_MAX:
+        candidates = self._ask(self._ranking, pool, CANDIDATES_MAX)
+        if len(candidates) < CANDIDATES_MAX:
             return replace(why, others_are_full=True)
-        return replace(why, looked_at_most=len(found))
+        return replace(why, looked_at_most=len(candidates))
 
     def _use(self, host: str) -> HostUse:
         """Return the VMs that are on a host or are moving to it."""

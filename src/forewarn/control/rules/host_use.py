@@ -40,13 +40,13 @@ class HostUse:
 
     def domains_beside(self, vm: Vm) -> frozenset[int]:
         """Return the fault domains of the other VMs of the VM's scope."""
-        found = self._domains.get(vm.scope)
-        if found is None:
+        domains = self._domains.get(vm.scope)
+        if domains is None:
             return frozenset()
         own = self.vms.get(vm.name)
-        if own is None or found[own.fault_domain] > 1:
-            return frozenset(found)
-        return frozenset(found) - {own.fault_domain}
+        if own is None or domains[own.fault_domain] > 1:
+            return frozenset(domains)
+        return frozenset(domains) - {own.fault_domain}
 
 
 def _plus(

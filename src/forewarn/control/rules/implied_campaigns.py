@@ -38,8 +38,8 @@ def open_ones(reader: Reader) -> Iterator[CampaignRecord]:
     The terms have what their rank depends on, so that an implied one needs a read.
     """
     implied = (
-        _ranked_terms_of(reader, each)
-        for each in every(reader, kinds.ROLLOUTS_IMPLYING_OPEN)
+        _ranked_terms_of(reader, request)
+        for request in every(reader, kinds.ROLLOUTS_IMPLYING_OPEN)
     )
     return chain(every(reader, kinds.CAMPAIGNS_OPEN), implied)
 
@@ -51,7 +51,7 @@ def _ranked_terms_of(reader: Reader, request: Request) -> CampaignRecord:
     matter.
     """
     first = reader.select(kinds.PLANNED_OF_REQUEST, request.request_id, limit=1)
-    is_emergency = any(each.is_emergency for each in first)
+    is_emergency = any(operation.is_emergency for operation in first)
     return replace(terms_of(request), is_emergency=is_emergency)
 
 
@@ -91,23 +91,27 @@ def record_of(reader: Reader, request: Request) -> CampaignRecord:
     more.
     """
     operations = [
-        each
-        for each in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
-        if not isinstance(each.note, PLANNED_AGAIN)
+        operation
+        for operation in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
+        if not isinstance(operation.note, PLANNED_AGAIN)
     ]
     visited = {
         visit.operation
         for visit in every(reader, kinds.OPEN_VISITS_OF_REQUEST, request.request_id)
     }
     ended = [
-        each
-        for each in operations
-        if each.ended_at and each.operation_id not in visited
+        operation
+        for operation in operations
+        if operation.ended_at and operation.operation_id not in visited
     ]
-    failed = [each for each in ended if each.state is OperationState.FAILED]
-    skipped = sum(1 for each in ended if each.state is OperationState.CANCELLED)
+    failed = [
+        operation for operation in ended if operation.state is OperationState.FAILED
+    ]
+    skipped = sum(
+        1 for operation in ended if operation.state is OperationState.CANCELLED
+    )
     left = len(operations) - len(ended) + len(request.unplanned)
-    last = max((each.ended_at for each in ended), default=request.created)
+    last = max((operation.ended_at for operation in ended), default=request.created)
     return replace(
         terms_of(request),
         impact=Impact(operations[0].action.value),
@@ -117,7 +121,7 @@ def record_of(reader: Reader, request: Request) -> CampaignRecord:
         # Operations that were done long ago may be deleted.
         done=request.hosts - left - skipped - len(failed),
         skipped=skipped,
-        failed=tuple((each.host, each.operation_id) for each in failed),
+        failed=tuple((operation.host, operation.operation_id) for operation in failed),
         stage_left=left,
         moved_at=last,
     )

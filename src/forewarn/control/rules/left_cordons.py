@@ -19,5 +19,5 @@ def is_left_behind(reader: Reader, host: Host, cordon: Cordon) -> bool:
             if host.name in campaign.failed_hosts:
                 return False
             works = every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name)
-            return all(each.request != campaign.request for each in works)
+            return all(operation.request != campaign.request for operation in works)
     return True

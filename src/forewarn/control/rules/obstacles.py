@@ -52,6 +52,11 @@ UNSTEADY_MAX = 100
 reason names few of them, and a large scope can have thousands."""
 
 
+def is_enabled(reader: Reader, scope: str) -> bool:
+    """Return whether a VM of a scope has enabled Scheduled Events."""
+    return any(view.is_enabled for view in every(reader, kinds.VIEWS_OF_SCOPE, scope))
+
+
 def counting_events(reader: Reader, operation: Operation) -> list[Event]:
     """Return the events whose approval releases the operation.
 
@@ -206,10 +211,7 @@ def missing_consent(
     listening: dict[str, bool] = {}
     for event in events:
         if event.operation == operation.operation_id:
-            listening[event.scope] = any(
-                view.is_enabled
-                for view in every(reader, kinds.VIEWS_OF_SCOPE, event.scope)
-            )
+            listening[event.scope] = is_enabled(reader, event.scope)
     targets = {
         event.operation: found.target
         for event in events
@@ -224,9 +226,9 @@ def _unsteady(
     reader: Reader, operation: Operation, own: Mapping[str, frozenset[int]]
 ) -> dict[str, list[Unsteady]]:
     known: dict[str, Cause] = {}
-    found: dict[str, list[Unsteady]] = {}
+    by_scope: dict[str, list[Unsteady]] = {}
     for scope, domains in own.items():
-        found[scope] = [
+        by_scope[scope] = [
             Unsteady(
                 vm=vm.name,
                 fault_domain=vm.fault_domain,
@@ -239,7 +241,7 @@ def _unsteady(
             )
             for vm in _unsteady_vms(reader, operation, scope, domains)
         ]
-    return found
+    return by_scope
 
 
 def _unsteady_vms(
@@ -262,8 +264,8 @@ def _unsteady_vms(
         lowest = reader.ranked(
             kinds.UNSTEADY_DOMAINS, scope, limit=UNSTEADY_MAX, lowest=True
         )
-        found = {vm.name: vm for vm in (*lowest, *highest)}
-        return [found[name] for name in sorted(found)]
+        by_name = {vm.name: vm for vm in (*lowest, *highest)}
+        return [by_name[name] for name in sorted(by_name)]
     return every(reader, kinds.VMS_UNSTEADY_IN_SCOPE, scope)
 
 

@@ -65,7 +65,9 @@ def _is_always_open(reader: Reader, name: str) -> bool:
 def _is_kept(operation: Operation, scopes: set[str], start: Micros) -> bool:
     """Return whether a host that can start at an instant does so in its promise."""
     promised = operation.promised
-    if promised is None or not scopes <= {each.scope for each in operation.promises}:
+    if promised is None or not scopes <= {
+        promise.scope for promise in operation.promises
+    }:
         return False
     _, closes = promised
     return start < closes

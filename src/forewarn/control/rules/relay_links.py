@@ -1,7 +1,7 @@
-"""Decide whether routine work waits for the relays of the hosts that it touches.
+"""Decide whether planned work waits for the relays of the hosts that it touches.
 
 A relay shows the VMs of its host their events. If it is away or has not confirmed the
-last changes, its VMs may not know of the work. So routine work waits for it, as it does
+last changes, its VMs may not know of the work. So planned work waits for it, as it does
 for blackouts; emergencies, failures and requests of users do not. A host whose relay has no
 valid token, or has never connected, has none. For the same reason, the search for hosts
 avoids those with a silent relay. This module only reads.
@@ -29,16 +29,16 @@ def why_silent(
     if not reader.select(kinds.ALL_RELAY_LINKS, limit=1):
         return ()
     # A destination with a silent relay is replaced by another one.
-    given = {move.to_host for move in operation.moves}
-    hosts = {host for vm in vms for host in taken_by(vm) - (given - {vm.host})}
-    found = (
+    destinations = {move.to_host for move in operation.moves}
+    hosts = {host for vm in vms for host in taken_by(vm) - (destinations - {vm.host})}
+    links = (
         link
         for host in sorted(hosts)
         for link in reader.select(kinds.RELAY_OF_HOST, host)
     )
     return tuple(
         RelaySilent(host=link.host, since=link.silent_since)
-        for link in found
+        for link in links
         if (link.silent_since or not _is_heard_now(reader, link))
         and _has_token(reader, link.host, now=now)
     )

@@ -4,7 +4,6 @@ A list of blockers starts with those that an operator can resolve. Those that a 
 resolve follow, then those that end with other work, then those that only time ends. Pure.
 """
 
-import enum
 from collections.abc import Callable, Iterable
 
 from forewarn.protocol.blockers import (
@@ -31,11 +30,12 @@ from forewarn.protocol.blockers import (
     VmDown,
     WindowClosed,
 )
+from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.operations import UNSTARTED_STATES, Operation
 from forewarn.protocol.verbs import Verb
 
 
-class Remedy(enum.Enum):
+class Remedy(Enumeration):
     """The party that can resolve a blocker. The order of the members is the order in
     lists."""
 
@@ -70,9 +70,7 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
         case HostInUse():
             works = blocker.operation or blocker.arriving
             return Remedy.SERVICE if works else Remedy.OPERATOR
-        case NotApproved():
-            return Remedy.TENANT if blocker.listens else Remedy.CLOCK
-        case BatchWaits():
+        case NotApproved() | BatchWaits():
             return Remedy.TENANT
         case NotDue() | NoticeRuns() | WindowClosed() | Deferred() | DrainFailed():
             return Remedy.CLOCK
@@ -85,9 +83,14 @@ def actionable_first(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
     return tuple(sorted(blockers, key=_rank))
 
 
-def _rank(blocker: AnyBlocker) -> tuple[bool, int]:
-    """Return the sort key of a blocker; counts of further ones come last."""
-    return isinstance(blocker, More), _ORDER.index(remedy_of(blocker))
+def _rank(blocker: AnyBlocker) -> tuple[bool, int, bool]:
+    """Return the sort key of a blocker; counts of further ones come last.
+
+    A tenant that must enable Scheduled Events before it can approve comes after those
+    that can approve now.
+    """
+    must_enable = isinstance(blocker, NotApproved) and not blocker.listens
+    return isinstance(blocker, More), _ORDER.index(remedy_of(blocker)), must_enable
 
 
 def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:

@@ -67,21 +67,21 @@ def why_kept(
     room = reader.get(Capacity, operation.host)
     if room is None:
         return ()
-    found = shortage(
+    short = shortage(
         amount,
         pool_sums(reader, room.pool),
         needed=total_use(vms),
         own=free_of(room),
     )
-    if found is None:
+    if short is None:
         return ()
     return (
         ReserveKept(
             pool=room.pool,
-            resource=found.key,
-            needed=found.needed,
-            free=found.free,
-            reserve=found.reserve,
+            resource=short.key,
+            needed=short.needed,
+            free=short.free,
+            reserve=short.reserve,
             setting=str(amount),
         ),
     )
@@ -89,7 +89,7 @@ def why_kept(
 
 def stored_amount(operation: Operation) -> Amount:
     """Return the reserve of the last check of a Planned operation; 0: it was kept."""
-    for each in operation.held_by:
-        if isinstance(each, ReserveKept):
-            return amount_of(each.setting)
+    for blocker in operation.held_by:
+        if isinstance(blocker, ReserveKept):
+            return amount_of(blocker.setting)
     return amount_of("0")

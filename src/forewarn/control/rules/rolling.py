@@ -141,12 +141,12 @@ def waiting_host(
 
     `vms` are the VMs on the host, and `reserve` is the capacity that stays free.
     """
-    found = (
+    obstacles = (
         _at_the_host(reader, operation, vms)
         or reserves.why_kept(reader, operation, vms, reserve)
         or _no_place(reader, operation, vms)
     )
-    return _waiting(reader, operation, vms, obstacles=found)
+    return _waiting(reader, operation, vms, obstacles=obstacles)
 
 
 def _waiting(
@@ -170,7 +170,7 @@ def stored_holds(operation: Operation) -> tuple[AnyBlocker, ...]:
 
     They are checked again when they end, and when a window changes.
     """
-    return tuple(each for each in operation.held_by if each.kind in HOLD_KINDS)
+    return tuple(blocker for blocker in operation.held_by if blocker.kind in HOLD_KINDS)
 
 
 def _domains_of(vms: Sequence[Vm]) -> dict[str, frozenset[int]]:
@@ -268,20 +268,22 @@ def _lowest(reader: Reader, scope: str, limit: int) -> dict[int, str]:
     domains: dict[int, str] = {}
     above = -1
     while len(domains) < limit:
-        found: dict[int, str] = {}
+        by_domain: dict[int, str] = {}
         for event in reader.ranked(
             kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=True, above=above
         ):
-            announced = min(each for each in event.excluding_domains if each > above)
-            found[announced] = event.operation
+            announced = min(
+                domain for domain in event.excluding_domains if domain > above
+            )
+            by_domain[announced] = event.operation
         for vm in reader.ranked(
             kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=True, above=above
         ):
-            found[vm.fault_domain] = next(iter(vm.started), "")
-        if not found:
+            by_domain[vm.fault_domain] = next(iter(vm.started), "")
+        if not by_domain:
             break
-        above = min(found)
-        domains[above] = found[above]
+        above = min(by_domain)
+        domains[above] = by_domain[above]
     return domains
 
 
@@ -294,10 +296,14 @@ def names_for(
     """
     if waiting.holds:
         names = tuple(
-            dict.fromkeys(name for each in waiting.holds for name in _of_hold(each))
+            dict.fromkeys(name for hold in waiting.holds for name in _of_hold(hold))
         )
         # It gives up its reservations.
-        return (*names, *filter(waits.is_first_turn, operation.waits_for))
+        return (
+            *names,
+            waits.by_terms(operation.request),
+            *filter(waits.is_first_turn, operation.waits_for),
+        )
     match blocker:
         case ScopeInUse(scope=scope) | ScopeReserved(scope=scope):
             turns = waits.OVERLAPPING_TURNS if waiting.overlap else waits.TURNS
@@ -308,7 +314,10 @@ def names_for(
         case HostInUse(host=host) | SharedHost(host=host):
             names = (waits.for_host(host),)
         case BudgetUsed(budget=budget, subject=subject):
-            names = (waits.for_budget(budget.value, subject),)
+            names = (
+                waits.for_budget(budget.value, subject),
+                waits.by_terms(operation.request),
+            )
         case _:
             names = (waits.TURN_ROOM,)
     # A host keeps its reservations until it is announced, or held by a window.
@@ -364,14 +373,16 @@ def why_planned(
     first = (shut,) if shut is not None and is_said else ()
     if operation.held_by:
         # The stored blocker can be outdated until the next check.
-        found = _in_its_way(reader, operation, searches=has_slot)
+        blockers = _in_its_way(reader, operation, searches=has_slot)
     else:
-        found = () if has_slot else _holds_ahead(reader, operation, campaign, now=now)
-    if found and has_slot:
-        return found
+        blockers = (
+            () if has_slot else _holds_ahead(reader, operation, campaign, now=now)
+        )
+    if blockers and has_slot:
+        return blockers
     if first:
         # A blackout of the whole fleet closes the gate, and holds the host too.
-        return tuple(dict.fromkeys((*first, *found)))
+        return tuple(dict.fromkeys((*first, *blockers)))
     turn = NotItsTurn(
         request=request.request_id,
         position=operation.position,
@@ -379,7 +390,7 @@ def why_planned(
         in_flight=request.in_flight,
         at_once=request.at_once,
     )
-    return (turn, *found)
+    return (turn, *blockers)
 
 
 def _holds_ahead(
@@ -390,10 +401,10 @@ def _holds_ahead(
     Its turn has not come, so no hold is stored. A tenant asks for its own.
     """
     start = round_up_to_second(max(operation.given_time, now + campaign.notice))
-    kept = holds.holds_of(reader, operation, vms_of(reader, operation))
-    if not kept:
+    current_holds = holds.holds_of(reader, operation, vms_of(reader, operation))
+    if not current_holds:
         return ()
-    return bounded(holds.HeldTimes(kept, start, now=now).why_not_announced())
+    return bounded(holds.HeldTimes(current_holds, start, now=now).why_not_announced())
 
 
 def _in_its_way(
@@ -409,8 +420,10 @@ def _in_its_way(
     scopes = {
         scope: standing_of(reader, scope, waiting.overlap) for scope in waiting.domains
     }
-    found = tuple(_in_the_way(waiting, scopes))
-    if found or not searches:
-        return found
-    kept = reserves.why_kept(reader, operation, vms, reserves.stored_amount(operation))
-    return kept or _no_place(reader, operation, vms)
+    blockers = tuple(_in_the_way(waiting, scopes))
+    if blockers or not searches:
+        return blockers
+    reserve_blockers = reserves.why_kept(
+        reader, operation, vms, reserves.stored_amount(operation)
+    )
+    return reserve_blockers or _no_place(reader, operation, vms)

@@ -26,9 +26,9 @@ def ask(
     reader: Reader, request: Request, campaign: CampaignRecord, *, now: Micros
 ) -> Gate:
     """Return whether a campaign may announce its next host now, besides the others."""
-    found = campaign_gate.ask(reader, request, campaign, now=now)
-    if found.blocker is not None:
-        return found
+    gate = campaign_gate.ask(reader, request, campaign, now=now)
+    if gate.blocker is not None:
+        return gate
     return Gate(blocker=why_shared(reader, campaign, now=now))
 
 
@@ -73,8 +73,10 @@ def why_shared(
     if not campaign.shared_most:
         return None
     limit, campaigns = campaign.shared_most, list(implied_campaigns.open_ones(reader))
-    mine = (each for each in campaigns if each.campaign_id == campaign.campaign_id)
-    own = next(mine, campaign)
+    own_campaigns = (
+        each for each in campaigns if each.campaign_id == campaign.campaign_id
+    )
+    own = next(own_campaigns, campaign)
     ahead = sorted((each for each in campaigns if _rank(each) < _rank(own)), key=_rank)
     first = _first_that_wants(reader, ahead, now=now)
     used = _in_flight(reader, limit)
@@ -100,15 +102,15 @@ def _rank(campaign: CampaignRecord) -> tuple[bool, int, Micros, str]:
 def _in_flight(reader: Reader, limit: int) -> int:
     """Return how many hosts are announced or in work, as far as the limit needs it."""
     used = 0
-    for each in every(reader, kinds.REQUESTS_IN_FLIGHT):
-        used += each.in_flight
+    for request in every(reader, kinds.REQUESTS_IN_FLIGHT):
+        used += request.in_flight
         if used > limit:
             break
     return used
 
 
 def _failed(campaigns: Sequence[CampaignRecord]) -> int:
-    return sum(len(each.failed) for each in campaigns)
+    return sum(len(campaign.failed) for campaign in campaigns)
 
 
 def _places(campaigns: Sequence[CampaignRecord], limit: int) -> int:
@@ -119,9 +121,9 @@ def _places(campaigns: Sequence[CampaignRecord], limit: int) -> int:
 def _first_that_wants(
     reader: Reader, campaigns: Sequence[CampaignRecord], *, now: Micros
 ) -> CampaignRecord | None:
-    for each in campaigns:
-        if _wants(reader, each, now=now):
-            return each
+    for campaign in campaigns:
+        if _wants(reader, campaign, now=now):
+            return campaign
     return None
 
 
@@ -135,4 +137,4 @@ def _wants(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> bool:
     turn = waits.turn(campaign.request, campaign.stage)
     first = reader.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=1)
     # The first host of a rollout waits for the blackouts of the fleet for all of them.
-    return any(waits.TURN_BLACKOUTS not in each.waits_for for each in first)
+    return any(waits.TURN_BLACKOUTS not in operation.waits_for for operation in first)

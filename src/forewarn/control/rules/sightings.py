@@ -3,16 +3,18 @@
 A driver sees that a VM stopped, runs again or is elsewhere. Control acts only if no other
 sighting of the VM contradicts that within the confirmation time. If more VMs than a limit
 stop within that time, the network or the driver is faulty, not the VMs: then no VM is
-failed until few enough of them are left.
+failed until few enough of them are left. If all that is too much is on one host, it is a
+matter of that host, and only its VMs are not failed.
 """
 
-import enum
 import heapq
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 
 from forewarn.drivers.port import Sighting, StopCause
 from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.enumerations import Enumeration
 
 RECHECK_MAX: Micros = 10 * MINUTE
 """Maximum time between two checks of a sighting that cannot be acted on. A check reads the
@@ -28,7 +30,7 @@ NOT_RUNNING_MAX = 1_000
 some racks that lost power."""
 
 
-class SightingAct(enum.Enum):
+class SightingAct(Enumeration):
     """A reaction to a sighting."""
 
     FAIL = "fail"
@@ -45,6 +47,12 @@ class Withheld:
 
     vms: int
     since: Micros
+    host: str = ""
+    """The host of these VMs, if VMs of other hosts are failed as usual; empty: no VM is."""
+
+    def applies_to(self, sighting: Sighting) -> bool:
+        """Return whether a VM that stopped is one of them."""
+        return not self.host or sighting.host == self.host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +100,13 @@ class Confirmations:
         """The times of sightings; those that do not fit `_waiting` are obsolete."""
         self._early: dict[str, Sighting] = {}
         self._not_running: dict[str, Sighting] = {}
-        self._stopped = 0
-        self._stopped_since: Micros = 0
+        self._stopped: Counter[str] = Counter()
+        """The number of VMs that stopped, by host; empty: a host that is not known."""
+        self._stopped_total = 0
+        self._stopped_since: dict[str, Micros] = {}
+        """When the first of them stopped, by host, the earliest first."""
+        self._crowded: set[str] = set()
+        """The hosts on which more VMs stopped than may be failed."""
 
     def seen(self) -> Seen:
         """Return what is seen and not recorded."""
@@ -110,9 +123,16 @@ class Confirmations:
 
     def withheld(self) -> Withheld | None:
         """Return how many VMs are not failed, because too many stopped at once."""
-        if self._stopped <= self._stopped_max:
+        if self._stopped_total <= self._stopped_max:
             return None
-        return Withheld(vms=self._stopped, since=self._stopped_since)
+        if len(self._crowded) == 1:
+            [host] = self._crowded
+            others = self._stopped_total - self._stopped[host]
+            if host and others <= self._stopped_max:
+                since = self._stopped_since[host]
+                return Withheld(vms=self._stopped[host], since=since, host=host)
+        since = next(iter(self._stopped_since.values()))
+        return Withheld(vms=self._stopped_total, since=since)
 
     def take(self, sighting: Sighting, *, is_expected: bool, now: Micros) -> None:
         """Let a sighting wait, instead of an earlier one of the same VM."""
@@ -140,31 +160,34 @@ class Confirmations:
         self._not_running.pop(vm, None)
         if known is None or not known.counts:
             return
-        was_withheld = self.withheld() is not None
-        self._stopped -= 1
-        if was_withheld and self.withheld() is None:
-            # The others may come back as well: they get the whole time again.
-            for each in list(self._waiting.values()):
-                if each.counts:
-                    self._schedule(each.sighting, is_expected=False, now=now)
+        before = self.withheld()
+        self._uncount(known.sighting.host)
+        after = self.withheld()
+        if before is None or (after is not None and after.host == before.host):
+            return
+        # The others may come back as well: they get the whole time again.
+        for each in list(self._waiting.values()):
+            is_free = after is None or not after.applies_to(each.sighting)
+            if each.counts and is_free and before.applies_to(each.sighting):
+                self._schedule(each.sighting, is_expected=False, now=now)
 
     def due(self, *, now: Micros, limit: int) -> list[Sighting]:
         """Return sightings whose time has elapsed; each of them waits twice as long again.
 
         The caller drops those that it has processed.
         """
-        found: list[Sighting] = []
-        while self._dues and self._dues[0][0] <= now and len(found) < limit:
+        confirmed: list[Sighting] = []
+        while self._dues and self._dues[0][0] <= now and len(confirmed) < limit:
             due, vm = heapq.heappop(self._dues)
             known = self._waiting.get(vm)
             if known is None or known.due != due:
                 continue
-            found.append(known.sighting)
+            confirmed.append(known.sighting)
             wait = max(self._confirm, min(2 * known.wait, RECHECK_MAX))
             self._schedule(
                 known.sighting, is_expected=known.is_expected, now=now, wait=wait
             )
-        return found
+        return confirmed
 
     def next_due(self) -> Micros | None:
         """Return the time of the next due sighting."""
@@ -184,9 +207,24 @@ class Confirmations:
     def _put(self, sighting: Sighting, *, is_expected: bool, now: Micros) -> None:
         self._schedule(sighting, is_expected=is_expected, now=now)
         if self._waiting[sighting.vm].counts:
-            if not self._stopped:
-                self._stopped_since = now
-            self._stopped += 1
+            self._count(sighting.host, now=now)
+
+    def _count(self, host: str, *, now: Micros) -> None:
+        """Count a VM that stopped."""
+        self._stopped_since.setdefault(host, now)
+        self._stopped[host] += 1
+        self._stopped_total += 1
+        if self._stopped[host] > self._stopped_max:
+            self._crowded.add(host)
+
+    def _uncount(self, host: str) -> None:
+        """Count a VM no longer."""
+        self._stopped[host] -= 1
+        self._stopped_total -= 1
+        if self._stopped[host] <= self._stopped_max:
+            self._crowded.discard(host)
+        if not self._stopped[host]:
+            del self._stopped[host], self._stopped_since[host]
 
     def _schedule(
         self,

@@ -12,6 +12,16 @@ FIRST_STAGE = 1
 """The stage whose approval releases an emergency campaign."""
 
 
+def why_ended(campaign: CampaignRecord) -> RefusedError | None:
+    """Return why a campaign cannot be steered at all; None: it can."""
+    if not campaign.has_ended:
+        return None
+    return RefusedError(
+        f"campaign {campaign.name} is {campaign.state.value}",
+        hint=f"Run `forewarn campaign report {campaign.name}` to see how it ended.",
+    )
+
+
 def why_no_halt(campaign: CampaignRecord) -> RefusedError | None:
     """Return why a campaign cannot be halted; None: it can."""
     if campaign.halt is None:

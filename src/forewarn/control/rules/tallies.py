@@ -6,20 +6,20 @@ from forewarn.store.records import Tally
 
 def counted(reader: Reader, name: str) -> int:
     """Return a tally; 0 if it is not stored."""
-    found = reader.get(Tally, name)
-    return 0 if found is None else found.count
+    tally = reader.get(Tally, name)
+    return 0 if tally is None else tally.count
 
 
 def count(tx: Transaction, name: str, by: int) -> None:
     """Add to a tally."""
     if not by:
         return
-    found = tx.get(Tally, name)
-    if found is None:
+    tally = tx.get(Tally, name)
+    if tally is None:
         tx.add(Tally(name=name, count=by))
         return
-    left = found.count + by
+    left = tally.count + by
     if left:
-        tx.replace(found, Tally(name=name, count=left, revision=found.revision))
+        tx.replace(tally, Tally(name=name, count=left, revision=tally.revision))
     else:
-        tx.remove(found)
+        tx.remove(tally)

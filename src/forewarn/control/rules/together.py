@@ -18,14 +18,14 @@ def count_apart(operations: Iterable[Operation | None]) -> int:
 
     None stands for an operation that does not exist any more.
     """
-    seen: set[str] = set()
+    used_scopes: set[str] = set()
     count = 0
     for operation in operations:
         scopes = operation.scopes if operation is not None else ()
         is_planned = operation is not None and operation.state is OperationState.PLANNED
-        if not seen.isdisjoint(scopes) or (is_planned and count):
+        if not used_scopes.isdisjoint(scopes) or (is_planned and count):
             break
-        seen.update(scopes)
+        used_scopes.update(scopes)
         count += 1
         if is_planned:
             break

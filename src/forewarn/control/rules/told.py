@@ -28,17 +28,17 @@ def why_unable(
 
     It reads one row, however many VMs there are.
     """
-    found = reader.get(HostAbilities, host)
-    if found is None:
+    record = reader.get(HostAbilities, host)
+    if record is None:
         return ()
     return tuple(
         DriverUnable(
             host=host,
-            vm=each.vm,
-            action=each.action or next(iter(actions)),
-            said=each.reason,
+            vm=ability.vm,
+            action=ability.action or next(iter(actions)),
+            said=ability.reason,
         )
-        for each in prevented(found.told, actions, vms)
+        for ability in prevented(record.told, actions, vms)
     )
 
 
@@ -56,5 +56,5 @@ def not_possible(
 
 def rules_out_something(reader: Reader, host: str) -> bool:
     """Return whether the driver told that anything is not possible on a host."""
-    found = reader.get(HostAbilities, host)
-    return found is not None and found.rules_out_something
+    record = reader.get(HostAbilities, host)
+    return record is not None and record.rules_out_something

@@ -53,11 +53,11 @@ class DomainWaits:
 
     def names(self, scope: str, domains: frozenset[int]) -> tuple[str, ...]:
         """Return the names of the wait of an operation that takes down these domains."""
-        found = (self.in_scope(scope),)
+        names = (self.in_scope(scope),)
         if len(domains) == 1:
             (domain,) = domains
-            found = (*found, self.in_domain(scope, domain))
-        return found
+            names = (*names, self.in_domain(scope, domain))
+        return names
 
     def scope_of(self, name: str) -> str:
         """Return the scope of a name from `in_scope`; empty: another name."""
@@ -97,6 +97,15 @@ def passed_over(request: str, overlap: int) -> str:
     return f"passed-over:{request}/{overlap}"
 
 
+def by_terms(request: str) -> str:
+    """Return the name of a host that waits for a budget or for times to begin.
+
+    It has the name in addition to that of the wait, and is found by it when the terms of
+    its campaign change.
+    """
+    return f"by-terms:{request}"
+
+
 def for_window(scope: str) -> str:
     """Return the name of the wait of Ready operations for the window of a scope."""
     return f"window:{scope}"
@@ -117,7 +126,7 @@ def names_for(
     down, by scope.
     """
     held = takewhile(lambda each: each.kind in HOLD_KINDS, blockers)
-    names = dict.fromkeys(name for each in held for name in _names_of(each, own))
+    names = dict.fromkeys(name for blocker in held for name in _names_of(blocker, own))
     return tuple(names) or _names_of(blockers[0], own)
 
 
@@ -145,7 +154,7 @@ def _names_of(
             return (for_migration(scope),)
         case SharedHost(vms=vms):
             # A VM that leaves the host may free the operation.
-            return tuple(for_vm(each.vm) for each in vms)
+            return tuple(for_vm(domain_member.vm) for domain_member in vms)
         case VmBusy(vm=vm) | VmDown(vm=vm):
             return (for_vm(vm),)
         case RelaySilent(host=host):

@@ -41,11 +41,11 @@ class Freed:
 def next_waiter(reader: Reader, freed: Freed) -> str:
     """Return the operation to check next; empty: none can continue."""
     for name in _names(reader, freed):
-        found = reader.select(
+        waiters = reader.select(
             kinds.OPERATIONS_THAT_WAIT, name, after=freed.after, limit=1
         )
-        if found:
-            return found[0].operation_id
+        if waiters:
+            return waiters[0].operation_id
     scope = waits.TURNS.scope_of(freed.name)
     return _next_overlapping(reader, scope) if scope else ""
 
@@ -133,13 +133,14 @@ def _next_overlapping(reader: Reader, scope: str) -> str:
             overlapping.in_domain(scope, domain),
             limit=OVERLAPPING_LOOKS_MAX,
         )
-    for each in looked_at:
+    for operation in looked_at:
         is_in_taken = any(
-            overlapping.in_domain(scope, domain) in each.waits_for for domain in taken
+            overlapping.in_domain(scope, domain) in operation.waits_for
+            for domain in taken
         )
         count = len(taken) + (0 if is_in_taken else 1)
-        if count <= campaign_gate.overlap_of(reader, each.request) + 1:
-            return each.operation_id
+        if count <= campaign_gate.overlap_of(reader, operation.request) + 1:
+            return operation.operation_id
     return ""
 
 

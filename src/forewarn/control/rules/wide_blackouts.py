@@ -1,4 +1,4 @@
-"""The blackouts of the service: when no routine work is announced or started.
+"""The blackouts of the service: when no planned work is announced or started.
 
 They stop what the brake stops: maintenance, OS upgrades and reimages. Emergency work,
 failures, predicted failures and requests of users continue. A blackout is a rule with a
@@ -28,16 +28,16 @@ def all_of(reader: Reader) -> list[WideBlackout]:
 
 
 def of_fleet(reader: Reader) -> tuple[Blackout, ...]:
-    """Return when all routine work of the fleet is stopped."""
-    return tuple(each.time for each in all_of(reader) if each.is_of_fleet)
+    """Return when all planned work of the fleet is stopped."""
+    return tuple(blackout.time for blackout in all_of(reader) if blackout.is_of_fleet)
 
 
 def of_parts(reader: Reader) -> tuple[PartBlackout, ...]:
-    """Return when the routine work of parts of the fleet is stopped."""
+    """Return when the planned work of parts of the fleet is stopped."""
     return tuple(
-        PartBlackout(time=each.time, places=tuple(map(_place, each.places)))
-        for each in all_of(reader)
-        if not each.is_of_fleet
+        PartBlackout(time=blackout.time, places=tuple(map(_place, blackout.places)))
+        for blackout in all_of(reader)
+        if not blackout.is_of_fleet
     )
 
 
@@ -50,7 +50,7 @@ def _place(place: str) -> tuple[str, str]:
 
 
 def is_stopped(operation: Operation) -> bool:
-    """Return whether blackouts stop an operation: it is routine work."""
+    """Return whether blackouts stop an operation: it is planned work."""
     return operation.verb in PLANNED_VERBS and not operation.is_emergency
 
 
@@ -61,12 +61,12 @@ def over(reader: Reader, operation: Operation) -> tuple[Blackout, ...]:
 
 def of_host(reader: Reader, host: str) -> tuple[Blackout, ...]:
     """Return the blackouts of the host with this name."""
-    found = all_of(reader)
+    blackouts = all_of(reader)
     places: Collection[str] = ()
-    if not all(each.is_of_fleet for each in found):
+    if not all(blackout.is_of_fleet for blackout in blackouts):
         stored = reader.get(Host, host)
         places = frozenset(() if stored is None else places_of(stored))
-    return tuple(each.time for each in found if each.covers(places))
+    return tuple(blackout.time for blackout in blackouts if blackout.covers(places))
 
 
 def work_of(reader: Reader, operation: Operation) -> Micros:
@@ -91,11 +91,11 @@ def why_at(
 ) -> InBlackout | None:
     """Return the first blackout that overlaps a time, with the end of all that follow it
     at once."""
-    found = clash(blackouts, start, end)
-    if found is None:
+    blackout = clash(blackouts, start, end)
+    if blackout is None:
         return None
     free = Calendar((), start, blackouts).next_start(start, end - start)
-    return InBlackout(blackout=found.name, ends=free or 0)
+    return InBlackout(blackout=blackout.name, ends=free or 0)
 
 
 def stopped_by(
@@ -104,6 +104,6 @@ def stopped_by(
     """Yield why announced work would not start at its time: a blackout that overlaps it."""
     start = max(now, operation.not_before)
     work = work_of(reader, operation)
-    found = why_at(over(reader, operation), start, start + work)
-    if found is not None:
-        yield found
+    blocker = why_at(over(reader, operation), start, start + work)
+    if blocker is not None:
+        yield blocker

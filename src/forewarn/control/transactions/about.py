@@ -1,7 +1,8 @@
 """The subjects and facts of audit entries about operations. Pure."""
 
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Operation
-from forewarn.store.records import Facts, Task
+from forewarn.store.records import NOTHING, Facts, Task
 
 
 def subjects_of(operation: Operation) -> tuple[str, ...]:
@@ -10,18 +11,17 @@ def subjects_of(operation: Operation) -> tuple[str, ...]:
         f"operation:{operation.operation_id}",
         f"request:{operation.request}",
         f"host:{operation.host}",
-        *(f"scope:{scope}" for scope in operation.scopes),
-        *(f"vm:{vm}" for vm in operation.vms),
+        *[f"scope:{scope}" for scope in operation.scopes],
+        *[f"vm:{move.vm}" for move in operation.moves],
     )
 
 
 def task_of(operation: Operation) -> Facts:
     """Return the facts of an audit entry about a normal step: the operation's task."""
-    return Facts(
-        task=Task(
-            verb=operation.verb,
-            action=operation.action,
-            target_kind=operation.target_kind,
-            target=operation.target,
-        )
+    task = Task(
+        verb=operation.verb,
+        action=operation.action,
+        target_kind=operation.target_kind,
+        target=operation.target,
     )
+    return changed(NOTHING, task=task)

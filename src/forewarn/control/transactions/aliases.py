@@ -51,10 +51,10 @@ class Aliases:
 
     def of(self, name: str) -> str:
         """Return the alias of a real ID; return other text unchanged."""
-        found = self._known.get(name)
-        if found is None:
-            found = self._known[name] = self._permuted(name, range(ROUNDS))
-        return found
+        alias = self._known.get(name)
+        if alias is None:
+            alias = self._known[name] = self._permuted(name, range(ROUNDS))
+        return alias
 
     def real(self, alias: str) -> str:
         """Return the real ID of an alias; return other text unchanged."""
@@ -97,9 +97,9 @@ class Aliases:
         return f"{prefix}-{''.join(ALPHABET[number >> n & 31] for n in shifts)}"
 
     def _mixed(self, prefix: str, number: int, half: int, bits: int) -> int:
-        said = b"%s %d %d" % (prefix.encode(), number, half)
+        message = b"%s %d %d" % (prefix.encode(), number, half)
         size = (bits + 7) // 8
-        digest = hashlib.blake2b(said, key=self._key, digest_size=size).digest()
+        digest = hashlib.blake2b(message, key=self._key, digest_size=size).digest()
         return int.from_bytes(digest, "big") & (1 << bits) - 1
 
 

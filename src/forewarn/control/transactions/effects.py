@@ -34,7 +34,7 @@ class Effects:
     has_changed_brake: bool = False
     """11. Whether the timers of the brake and its losses have changed."""
     withdraws: bool = False
-    """12. Whether announced routine work must be withdrawn."""
+    """12. Whether announced planned work must be withdrawn."""
     visits: dict[str, None] = field(default_factory=dict[str, None])
     """13. Visits that may go on."""
     shares: bool = False

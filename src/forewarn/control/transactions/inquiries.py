@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 from forewarn.drivers.port import (
     Call,
     Driver,
+    Expected,
     HostVms,
     Observation,
     Probe,
@@ -59,6 +60,7 @@ class LookQuestion:
 
     report: Report
     vms: tuple[str, ...]
+    expected: Expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ class ClearQuestion:
     visit_id: str
     host: str
     vms: tuple[str, ...]
+    expected: Expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +178,17 @@ class DirectInquirer:
 def answer_of(driver: Driver, question: Question, *, now: Micros) -> Answer:
     """Ask the driver and return its answer. This can take long."""
     if isinstance(question, LookQuestion):
-        return LookAnswer(question=question, seen=driver.observe(question.vms))
+        return LookAnswer(
+            question=question, seen=driver.observe(question.vms, question.expected)
+        )
     if isinstance(question, AbilityQuestion):
         return AbilityAnswer(question=question, told=driver.abilities(question.hosts))
     if isinstance(question, ClearQuestion):
-        seen = driver.observe(question.vms).values()
-        is_there = any(each.running and each.host == question.host for each in seen)
+        sightings = driver.observe(question.vms, question.expected).values()
+        is_there = any(
+            observation.running and observation.host == question.host
+            for observation in sightings
+        )
         return ClearAnswer(question=question, is_clear=not is_there)
     if isinstance(question, StopQuestion):
         name = question.operation_id, question.generation

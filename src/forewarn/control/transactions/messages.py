@@ -70,7 +70,11 @@ class Messages:
             change = change_of(before, after)
             if change is None:
                 continue
-            wanting = [each for each in self._subscribers if each.wants(after, change)]
+            wanting = [
+                subscriber
+                for subscriber in self._subscribers
+                if subscriber.wants(after, change)
+            ]
             if not wanting:
                 continue
             message = OutboxMessage(
@@ -85,7 +89,11 @@ class Messages:
             _store(tx, message, wanting, next_key)
         for entry in self._entries:
             kind = NOTICES[entry.kind]
-            wanting = [each for each in self._subscribers if each.wants_notice(kind)]
+            wanting = [
+                subscriber
+                for subscriber in self._subscribers
+                if subscriber.wants_notice(kind)
+            ]
             if not wanting:
                 continue
             message = OutboxMessage(
@@ -105,8 +113,8 @@ def _store(
     next_key: Callable[[], str],
 ) -> None:
     """Store a message for each receiver, under a key of its own."""
-    for each in receivers:
-        tx.add(replace(message, message_id=next_key(), receiver=each.name))
+    for receiver in receivers:
+        tx.add(replace(message, message_id=next_key(), receiver=receiver.name))
 
 
 def notice_of(tx: Transaction, entry: AuditEntry) -> Notice:
@@ -128,5 +136,5 @@ def notice_of(tx: Transaction, entry: AuditEntry) -> Notice:
 
 def _name_of(entry: AuditEntry, prefix: str) -> str:
     """Return the name of the first subject of a kind; empty: there is none."""
-    names = (each for each in entry.subjects if each.startswith(prefix))
+    names = (subject for subject in entry.subjects if subject.startswith(prefix))
     return next(names, "").removeprefix(prefix)

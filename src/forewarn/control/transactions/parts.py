@@ -44,15 +44,15 @@ class Parts:
 
         Raises RefusedError if no name is left.
         """
-        made: list[T] = []
+        results: list[T] = []
         for name in names:
             try:
-                made.append(decide(name))
+                results.append(decide(name))
             except RefusedError as error:
                 if self._is_whole:
                     raise
                 self.refused.append(Refused(name=name, error=error))
-        if not made and self.refused:
+        if not results and self.refused:
             first = self.refused[0].error
             if len(self.refused) == 1:
                 raise first
@@ -61,4 +61,4 @@ class Parts:
                 hint=first.hint,
                 refused=self.refused,
             )
-        return made
+        return results

@@ -7,6 +7,7 @@ endpoint can be a separate process, as in a relay.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol import documents, views
@@ -46,6 +47,14 @@ def snapshot_of(view: views.View, events: tuple[Event, ...]) -> ViewSnapshot:
         ready_at=view.ready_at,
         events=events,
     )
+
+
+_of_guest = attrgetter("name", "view", "vm_id", "addresses", "listen")
+
+
+def is_same_guest(old: Vm, new: Vm) -> bool:
+    """Return whether `guest_of` returns the same for both."""
+    return _of_guest(old) == _of_guest(new)
 
 
 def guest_of(vm: Vm) -> Guest:

@@ -24,7 +24,12 @@ from forewarn.control.transactions.inquiries import Question
 from forewarn.control.transactions.messages import Messages
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.parts import Parts
-from forewarn.control.transactions.publishing import events_for, guest_of, snapshot_of
+from forewarn.control.transactions.publishing import (
+    events_for,
+    guest_of,
+    is_same_guest,
+    snapshot_of,
+)
 from forewarn.control.transactions.who import Who
 from forewarn.drivers.port import Call
 from forewarn.fleet.model import Host, Scope, Vm, VmState, places_of
@@ -91,6 +96,8 @@ class Work:
         self.called: Callable[[str], str] = str
         """Converts the ID of an operation or request to the ID that the caller knows."""
         self.parts = Parts(is_whole=True)
+        self.approved: dict[str, None] = {}
+        """IDs of the events that this transaction has approved."""
         self.rooms = Capacities()
         self._effects = Effects()
         self._touched: dict[str, None] = {}
@@ -246,6 +253,8 @@ class Work:
         if stepped is event:
             return event
         is_approval = given is EventInput.APPROVE
+        if is_approval:
+            self.approved[event.event_id] = None
         self.note(
             AuditKind.EVENT_APPROVED
             if is_approval
@@ -255,7 +264,7 @@ class Work:
                 f"operation:{event.operation}",
                 f"scope:{event.scope}",
                 f"tenant:{event.tenant}",
-                *(f"vm:{resource.vm}" for resource in event.resources),
+                *[f"vm:{resource.vm}" for resource in event.resources],
             ),
             Facts(outcome=outcome) if outcome else NOTHING,
             operation=event.operation,
@@ -266,7 +275,7 @@ class Work:
         """Store a changed VM, and publish it if the endpoint must know the change."""
         stored = self.tx.replace(old, new)
         self.rooms.change_vm(old, new)
-        if guest_of(old) != guest_of(new):
+        if not is_same_guest(old, new):
             self.tell_guest(stored)
         return stored
 

@@ -122,12 +122,11 @@ def reading_of(
     )
 
 
-def is_settled(vms: Collection[str], answers: Mapping[str, HostAnswer]) -> bool:
-    """Return whether the other hosts need not be waited for."""
-    running = {
+def running_in(answers: Mapping[str, HostAnswer]) -> frozenset[str]:
+    """Return the VMs that run on one of the hosts."""
+    return frozenset(
         vm
         for answer in answers.values()
         for vm, domain in answer.items()
         if domain.presence == HERE
-    }
-    return running.issuperset(vms)
+    )

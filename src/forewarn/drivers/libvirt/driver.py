@@ -17,7 +17,14 @@ from forewarn.drivers.libvirt.commands import (
 )
 from forewarn.drivers.libvirt.workers import Workers
 from forewarn.drivers.marks import Reading
-from forewarn.drivers.port import Call, HostVms, Observation
+from forewarn.drivers.port import (
+    NOWHERE,
+    Call,
+    Expected,
+    HostVms,
+    Observations,
+    expected_of,
+)
 from forewarn.drivers.programs import Programs, VmObserver
 from forewarn.instants import Micros
 from forewarn.protocol.abilities import Ability
@@ -33,8 +40,8 @@ class _HostObserver(VmObserver):
     def reads_marks(self) -> bool:
         return True
 
-    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        answers = self._workers.ask(vms)
+    def observe(self, vms: Sequence[str], expected: Expected = NOWHERE) -> Observations:
+        answers = self._workers.ask(vms, expected=expected)
         return {
             vm: observation_of(vm, answers.hosts, missing=answers.missing) for vm in vms
         }
@@ -43,21 +50,22 @@ class _HostObserver(VmObserver):
         return True
 
     def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
-        answers = self._workers.ask_abilities({each.host: each.vms for each in hosts})
+        answers = self._workers.ask_abilities({host.host: host.vms for host in hosts})
         return {
-            each.host: tuple(abilities_of(each.vms, answers.hosts[each.host]))
-            for each in hosts
-            if each.host in answers.hosts
+            host.host: tuple(abilities_of(host.vms, answers.hosts[host.host]))
+            for host in hosts
+            if host.host in answers.hosts
         }
 
     def read_marks(self, call: Call) -> dict[str, Reading]:
         if call.step is not None:
             # libvirt keeps no mark for a host.
             return {}
-        answers = self._workers.ask([each.vm for each in call.vms], with_marks=True)
+        vms = [vm.vm for vm in call.vms]
+        answers = self._workers.ask(vms, expected=expected_of(call), with_marks=True)
         readings = {
-            each.vm: reading_of(each.vm, answers.hosts, missing=answers.missing)
-            for each in call.vms
+            vm.vm: reading_of(vm.vm, answers.hosts, missing=answers.missing)
+            for vm in call.vms
         }
         return {vm: reading for vm, reading in readings.items() if reading is not None}
 

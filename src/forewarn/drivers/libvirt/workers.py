@@ -1,16 +1,17 @@
 """All workers of the driver: which hosts each has, questions to all, and sightings."""
 
+import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from forewarn.clock import Clock
-from forewarn.drivers.libvirt.answers import HostAnswer, answer_in, is_settled
+from forewarn.drivers.libvirt.answers import HostAnswer, answer_in, running_in
 from forewarn.drivers.libvirt.worker_process import Line, WorkerProcess
-from forewarn.drivers.port import Sighting
+from forewarn.drivers.port import NOWHERE, Expected, Sighting
 from forewarn.drivers.programs import Words
 from forewarn.drivers.watch import sighting_of
 
@@ -20,6 +21,10 @@ its hosts for a second."""
 
 ASK_SECONDS = 8.0
 """Maximum seconds of a question to all hosts. Only hosts that hang need as much."""
+
+EXPECTED_SECONDS = 2.0
+"""Maximum seconds for which only the hosts are asked on which VMs are expected. A host
+answers in milliseconds, and after this time the others can still be asked."""
 
 TROUBLES_MAX = 20
 """Maximum troubles in `forewarn problems`; the log has all."""
@@ -42,17 +47,40 @@ class _Question:
 
     vms: frozenset[str]
     """The VMs, if it is over when all of them were found to run."""
-    waiting: set[str]
-    asked: frozenset[str]
+    waiting: set[str] = field(default_factory=set[str])
+    """The hosts that were asked and have not answered."""
+    sent_to: set[str] = field(default_factory=set[str])
     found: dict[str, HostAnswer] = field(default_factory=dict[str, HostAnswer])
     is_over: threading.Event = field(default_factory=threading.Event)
 
+    def add(self, hosts: Collection[str]) -> None:
+        """Note hosts that are asked now."""
+        self.sent_to.update(hosts)
+        self.waiting.update(hosts)
+        if self.waiting:
+            self.is_over.clear()
+        else:
+            self.is_over.set()
+
     def note(self, host: str, answer: HostAnswer | None) -> None:
+        """Note the answer of a host; None: it cannot answer."""
         self.waiting.discard(host)
         if answer is not None:
             self.found[host] = answer
-        if not self.waiting or (self.vms and is_settled(self.vms, self.found)):
+        if not self.waiting or (self.vms and not self.open_vms):
             self.is_over.set()
+
+    @property
+    def open_vms(self) -> frozenset[str]:
+        """Return the VMs that were not found to run."""
+        return self.vms - running_in(self.found)
+
+    @property
+    def answers(self) -> Answers:
+        """Return what has come."""
+        return Answers(
+            hosts=dict(self.found), missing=frozenset(self.sent_to - self.found.keys())
+        )
 
 
 class Workers:
@@ -96,7 +124,9 @@ class Workers:
                 return
             # The last thread of several gets the newest hosts.
             wanted = self._wanted
-            news = sorted(wanted.difference(*(each.hosts for each in self._workers)))
+            news = sorted(
+                wanted.difference(*(process.hosts for process in self._workers))
+            )
             for worker in self._workers:
                 still_wanted = [host for host in worker.hosts if host in wanted]
                 room = HOSTS_PER_WORKER - len(still_wanted)
@@ -112,49 +142,76 @@ class Workers:
             if wanted is self._wanted:
                 self._assigned.set()
 
-    def ask(self, vms: Sequence[str], *, with_marks: bool = False) -> Answers:
-        """Ask all hosts about VMs; a host that hangs has not answered in time."""
-        self._assigned.wait(ASK_SECONDS)
-        workers = list(self._workers)
-        hosts = frozenset(host for each in workers for host in each.hosts)
+    def ask(
+        self,
+        vms: Sequence[str],
+        *,
+        expected: Expected = NOWHERE,
+        with_marks: bool = False,
+    ) -> Answers:
+        """Ask hosts about VMs; a host that hangs has not answered in time.
+
+        First, only the hosts are asked on which the VMs are `expected`; then all others
+        about the VMs that do not run there.
+        """
+        hosts = self._hosts()
+        until = self._clock.monotonic() + ASK_SECONDS
+        first = hosts.intersection(host for vm in vms for host in expected.get(vm, ()))
+        question = _Question(vms=frozenset(vms))
         line = {"vms": list(vms), "marks": with_marks}
-        return self._ask(line, workers, hosts, vms=frozenset(vms))
+        with self._open(question) as number:
+            if first:
+                self._send({**line, "id": number}, question, first)
+                question.is_over.wait(min(EXPECTED_SECONDS, ASK_SECONDS))
+            with self._lock:
+                line["vms"] = sorted(question.open_vms)
+            if line["vms"]:
+                self._send({**line, "id": number}, question, hosts - first)
+                question.is_over.wait(max(0.0, until - self._clock.monotonic()))
+            with self._lock:
+                return question.answers
 
     def ask_abilities(self, places: Mapping[str, Sequence[str]]) -> Answers:
         """Ask some hosts about the VMs on each."""
-        self._assigned.wait(ASK_SECONDS)
-        workers = [
-            each for each in self._workers if not places.keys().isdisjoint(each.hosts)
-        ]
-        hosts = frozenset(
-            host for each in workers for host in each.hosts if host in places
-        )
-        vms_by_host = {host: list(places[host]) for host in hosts}
-        line: dict[str, Any] = {"vms": [], "marks": False, "places": vms_by_host}
-        return self._ask(line, workers, hosts, vms=frozenset())
+        hosts = self._hosts() & places.keys()
+        question = _Question(vms=frozenset())
+        line: dict[str, Any] = {"vms": [], "marks": False}
+        line["places"] = {host: list(places[host]) for host in hosts}
+        with self._open(question) as number:
+            self._send({**line, "id": number}, question, hosts)
+            question.is_over.wait(ASK_SECONDS)
+            with self._lock:
+                return question.answers
 
-    def _ask(
-        self,
-        line: dict[str, Any],
-        workers: Sequence[WorkerProcess],
-        hosts: frozenset[str],
-        *,
-        vms: frozenset[str],
-    ) -> Answers:
-        question = _Question(vms=vms, waiting=set(hosts), asked=hosts)
+    def _hosts(self) -> frozenset[str]:
+        """Return the hosts that can be asked."""
+        self._assigned.wait(ASK_SECONDS)
+        return frozenset(
+            host for worker in list(self._workers) for host in worker.hosts
+        )
+
+    @contextlib.contextmanager
+    def _open(self, question: _Question) -> Generator[int]:
+        """Take answers to a question; yield its number."""
         number = next(self._numbers)
         with self._lock:
             self._questions[number] = question
-        line["id"] = number
-        for worker in workers:
-            if not worker.send(line):
-                self._give_up(question, worker)
-        if hosts:
-            question.is_over.wait(ASK_SECONDS)
+        try:
+            yield number
+        finally:
+            with self._lock:
+                del self._questions[number]
+
+    def _send(
+        self, line: dict[str, Any], question: _Question, hosts: Collection[str]
+    ) -> None:
+        """Send a question to the workers of some hosts, for these hosts only."""
         with self._lock:
-            del self._questions[number]
-            answers = dict(question.found)
-        return Answers(hosts=answers, missing=hosts - answers.keys())
+            question.add(hosts)
+        for worker in list(self._workers):
+            some = sorted(host for host in worker.hosts if host in hosts)
+            if some and not worker.send({**line, "of": some}):
+                self._give_up(question, worker)
 
     def take(self) -> list[Sighting]:
         """Return the new sightings."""
@@ -168,7 +225,7 @@ class Workers:
         with self._lock:
             troubles = [self._troubles[host] for host in sorted(self._troubles)]
         troubles = [
-            *(each.trouble for each in self._workers if each.trouble),
+            *(worker.trouble for worker in self._workers if worker.trouble),
             *troubles,
         ]
         more = len(troubles) - TROUBLES_MAX

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from forewarn.drivers.marks import MarkState
+from forewarn.drivers.port import Expected
 from forewarn.drivers.qemu.places import Places
 from forewarn.drivers.qemu.processes import (
     end_process,
@@ -25,14 +26,14 @@ VMS_AT_ONCE = 100
 """Maximum number of VMs that are asked at once: each holds an open file."""
 
 
-async def observe(places: Places, vms: Iterable[str]) -> list[str]:
+async def observe(places: Places, vms: Expected) -> list[str]:
     """Return the lines of `observe_many`: the state of each VM that is known."""
-    return await _lines_about(vms, lambda vm: _state_of(places, vm))
+    return await _lines_about(vms, lambda vm: _state_of(places, vm, vms[vm]))
 
 
-async def marks(places: Places, vms: Iterable[str]) -> list[str]:
+async def marks(places: Places, vms: Expected) -> list[str]:
     """Return the lines of `marks`: the last mark of each VM that can be read."""
-    return await _lines_about(vms, lambda vm: _mark_of(places, vm))
+    return await _lines_about(vms, lambda vm: _mark_of(places, vm, vms[vm]))
 
 
 async def _lines_about(
@@ -49,16 +50,16 @@ async def _lines_about(
     return [line for line in lines if line]
 
 
-async def _state_of(places: Places, vm: str) -> str:
-    where = await find(places, vm)
+async def _state_of(places: Places, vm: str, expected: Sequence[str]) -> str:
+    where = await find(places, vm, expected)
     if where.running is None:
         return ""
     line: dict[str, Any] = {"vm": vm, "running": where.running}
     return json.dumps(line | ({"host": where.host} if where.running else {}))
 
 
-async def _mark_of(places: Places, vm: str) -> str:
-    where = await find(places, vm)
+async def _mark_of(places: Places, vm: str, expected: Sequence[str]) -> str:
+    where = await find(places, vm, expected)
     if not where.running:
         return ""
     with contextlib.suppress(MonitorError):
@@ -114,11 +115,14 @@ def hosts_in(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
             yield question["host"], question["vms"]
 
 
-def vms_in(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the VMs of the questions on standard input."""
+def vms_in(lines: Iterable[str]) -> Expected:
+    """Return the VMs of the questions on standard input, with their hosts."""
+    expected: dict[str, Sequence[str]] = {}
     for line in lines:
         with contextlib.suppress(ValueError, KeyError):
-            yield json.loads(line)["vm"]
+            question = json.loads(line)
+            expected[question["vm"]] = question.get("hosts", ())
+    return expected
 
 
 # Work whose program was lost

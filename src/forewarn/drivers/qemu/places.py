@@ -59,6 +59,10 @@ class Places:
         """Return a program that starts a VM on a host."""
         return expand(command, {"vm": vm, "host": host})
 
+    def has_monitor(self, vm: str, host: str) -> bool:
+        """Return whether a host has a socket of a VM."""
+        return self.monitor_of(vm, host).exists()
+
     def hosts_of(self, vm: str) -> list[str]:
         """Return the hosts that have a socket of a VM."""
         return sorted(

@@ -6,7 +6,7 @@ nothing. It is in the memory of QEMU, so it lasts as long as the process.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from forewarn.drivers.marks import Mark, parse_mark
@@ -60,11 +60,20 @@ async def status_of(monitor: Monitor) -> str:
     return str((await monitor.execute("query-status"))["status"])
 
 
-async def find(places: Places, vm: str) -> Whereabouts:
-    """Return where a VM is."""
+async def find(places: Places, vm: str, expected: Sequence[str] = ()) -> Whereabouts:
+    """Return where a VM is.
+
+    Other hosts are asked only if it runs on none of those on which it is `expected`.
+    """
+    known = [host for host in expected if places.has_monitor(vm, host)]
+    where = await _find_on(places, vm, known)
+    return where if where.running else await _find_on(places, vm, places.hosts_of(vm))
+
+
+async def _find_on(places: Places, vm: str, hosts: Sequence[str]) -> Whereabouts:
     states: dict[str, ProcessState] = {}
     unknown: list[str] = []
-    for host in places.hosts_of(vm):
+    for host in hosts:
         try:
             async with process_of(places, vm, host) as monitor:
                 states[host] = await state_of(monitor)

@@ -3,14 +3,14 @@
 While a VM migrates, it has two processes: the destination waits, and then the source.
 """
 
-import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from forewarn.drivers.port import StopCause
+from forewarn.protocol.enumerations import Enumeration
 
 
-class Presence(enum.Enum):
+class Presence(Enumeration):
     """Whether a VM is in a process."""
 
     HERE = "here"

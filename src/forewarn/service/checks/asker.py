@@ -51,7 +51,10 @@ class Checks:
         self._checks: Mapping[str, CheckSettings] = {
             check.name: check for check in settings.check
         }
-        self.board = Board({each.name: age_max(each) for each in settings.check})
+        self.board = Board(
+            {each.name: age_max(each) for each in settings.check},
+            {each.name: each.fails for each in settings.check},
+        )
         """The last results, for the plane."""
         self._clock = clock
         self._control: Control | None = None

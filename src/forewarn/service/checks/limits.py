@@ -30,5 +30,8 @@ EVERY_MIN, EVERY_MAX = 5 * SECOND, HOUR
 """Bounds of `every`: more often is a load for the other system, and a rarer check says
 nothing about the host that was just worked on."""
 
+FAILS_MAX = 20
+"""Maximum of `fails`: with the usual `every` ten minutes, in which hosts could be harmed."""
+
 ANSWERS_MISSED = 2
 """Periods after which an answer is too old: one lost answer does not stop a campaign."""

@@ -19,10 +19,12 @@ def readings(
     passed_on: Mapping[tuple[str, str], int],
 ) -> Iterator[Reading]:
     """Yield the metrics of the replica that has `view` and `seat`."""
-    own = next((each for each in view.replicas if each.row.key == view.observer), None)
+    own = next(
+        (replica for replica in view.replicas if replica.row.key == view.observer), None
+    )
     lacking = _lacking(own)
     age = view.age or 0.0
-    unknown = sum(each.role is None for each in view.replicas)
+    unknown = sum(replica.role is None for replica in view.replicas)
     yield Reading(metric_definitions.CLUSTER_ROLE, {ROLE_NAMES[seat.role]: 1})
     if view.term is not None:
         # A 0 would look like a change of the term.
@@ -46,10 +48,12 @@ def readings(
     )
     if view.condition is not None:
         yield Reading(metric_definitions.CLUSTER_FEED_ROWS, view.condition.feed_rows)
-    standby = view.standby or StandbyState.UNKNOWN
     yield Reading(
         metric_definitions.CLUSTER_STANDBY,
-        {each.value: int(each is standby) for each in StandbyState},
+        {
+            standby_state.value: int(standby_state is view.standby)
+            for standby_state in StandbyState
+        },
     )
     yield Reading(metric_definitions.CLUSTER_PASSED_ON, dict(passed_on))
 

@@ -55,15 +55,21 @@ class Follower:
         publish: Callable[[Publication], None],
         followed: Callable[[LeaseRow, Changes | None], None] = lambda _row, _all: None,
         shown: Callable[[ReplicaRow], ReplicaRow] = lambda row: row,
+        known: Callable[[], int] = lambda: 0,
+        remember: Callable[[int], None] = lambda _number: None,
     ) -> None:
         """Use `cluster`, which no other thread uses, and write `row`.
 
         `publish` gets the changes of the documents. `followed` is called after each
         round, with the changed records of other kinds too; None: all may have changed.
-        `shown` adds to the row what other replicas show of this one.
+        `shown` adds to the row what other replicas show of this one. `known` returns the
+        highest number that this replica has seen in the database otherwise. `remember`
+        keeps the highest of all for its next process, once a round and at the end.
         """
         self._cluster, self._clock, self._row = cluster, clock, row
         self._publish, self._followed, self._shown = publish, followed, shown
+        self._known, self._least = known, 0
+        self._remember = remember
         self._lock = threading.Lock()
         self._turning = threading.Lock()
         self._reading = Reading()
@@ -92,10 +98,6 @@ class Follower:
     def position(self) -> int:
         """Return the number of the last transaction in the published documents."""
         return self.reading.position
-
-    def may_answer(self) -> bool:
-        """Return whether a follower may answer from its documents."""
-        return documents.may_answer(self.reading, self._clock.monotonic())
 
     def lead(self) -> tuple[str, ...] | None:
         """Leave the documents to the plane, after a last round.
@@ -144,6 +146,7 @@ class Follower:
         self._cluster.wake()
         if self._thread.is_alive():
             self._thread.join()
+        self._remember(self._highest())
         self._cluster.close()
 
     # The thread
@@ -154,7 +157,7 @@ class Follower:
             self._cluster.wait(seconds)
 
     def turn(self) -> float:
-        """Do a round; return the seconds until the next one, unless the bell rings."""
+        """Do a round; return the seconds until the next one, unless a notification comes."""
         try:
             with self._turning:
                 self._round()
@@ -171,17 +174,20 @@ class Follower:
         """Do a round; return whether everything committed is published now."""
         written, now = self.reading.written, self._clock.monotonic()
         if written is None or now >= written + ROUND_SECONDS:
+            self._remember(self._highest())
             self._write()
         if self._leads:
             return False
+        # Before the snapshot: what is committed later need not be in it.
+        self._least = self._highest()
         moment, changes = self._cluster.follow(self._position, self._apply)
-        if moment.number < self.position:
+        if moment.number < self._least:
             if not self._said_lost:
                 log.error(
                     "the database has lost transactions: it has number %s, and this replica"
-                    " has %s",
+                    " has seen %s",
                     moment.number,
-                    self.position,
+                    self._least,
                 )
             self._said_lost = True
             return False
@@ -194,6 +200,9 @@ class Follower:
         self._followed(moment.lease, changes)
         return True
 
+    def _highest(self) -> int:
+        return max(self.position, self._known())
+
     def _write(self) -> None:
         asked_at, number = self._clock.monotonic(), self.position
         self._cluster.write_replica(self._shown(changed(self._row, position=number)))
@@ -205,7 +214,7 @@ class Follower:
 
     def _apply(self, reader: Reader, moment: Moment) -> tuple[Moment, Changes | None]:
         """Publish the snapshot, and return what has changed in it."""
-        if moment.number < self.position:
+        if moment.number < self._least:
             return moment, ()
         changes = _merged(moment)
         if changes is None:
@@ -246,9 +255,9 @@ class Follower:
         names = {guest.vm for guest in there}
         return Publication(
             views=tuple(snapshots),
-            views_gone=tuple(each for each in views if each not in shown_ids),
+            views_gone=tuple(view for view in views if view not in shown_ids),
             guests=tuple(there),
-            guests_gone=tuple(each for each in guests if each not in names),
+            guests_gone=tuple(guest for guest in guests if guest not in names),
         )
 
     def _publish_everything(self, reader: Reader) -> None:

@@ -1,4 +1,4 @@
-"""The gate of driver calls: which commits have reached all replicas.
+"""The gate of driver calls of one term: which commits have reached all replicas.
 
 The control thread asks it; the keeper's thread tells it the positions of the replicas.
 """
@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable
 
 from forewarn.clock import Clock
-from forewarn.cluster.calls import Commit, Positions, Wait, why_wait
+from forewarn.cluster.calls import Commit, Positions, Wait, is_read, why_wait
 from forewarn.cluster.times import Times
 
 
 class ReplicaGate:
     """Knows the commits with calls that wait, in the order of their numbers."""
+
+    is_shared = True
 
     def __init__(
         self,
@@ -21,42 +23,46 @@ class ReplicaGate:
         times: Times,
         key: str,
         *,
+        takeover: Commit | None,
         wanted: Callable[[], None],
     ) -> None:
-        """Start without a term. `wanted` is called when positions are needed."""
+        """Begin a term: calls of earlier terms wait for the takeover.
+
+        `may_call` says whether calls of this term may begin, and `wanted` is called when
+        positions are needed. Without a takeover, there is no term, and no call begins.
+        """
         self._may_call, self._clock, self._times = may_call, clock, times
         self._key, self._wanted = key, wanted
         self._lock = threading.Lock()
-        self._commits: dict[int, Commit] = {}
+        number = 0 if takeover is None else takeover.number
+        self._commits = {} if takeover is None else {number: takeover}
         self._positions: Positions | None = None
-        self._number: Callable[[], int] = lambda: 0
+        self._number: Callable[[], int] = lambda: number
+        self._unread: dict[int, Commit] = {}
+        """Commits of approvals that other replicas may not serve yet."""
         self._told = -1
         """The highest number that `take` has reported as open."""
-
-    def begin(self, takeover: Commit) -> None:
-        """Begin a term: calls of earlier terms wait for the takeover."""
-        with self._lock:
-            self._commits = {takeover.number: takeover}
-            self._positions, self._told = None, -1
-            self._number = lambda: takeover.number
 
     def use(self, number: Callable[[], int]) -> None:
         """Take the number of the last commit from the store of the term."""
         with self._lock:
             self._number = number
 
-    def end(self) -> None:
-        """End the term."""
+    @property
+    def number(self) -> int:
+        """Return the number of the last commit of the term, even when it has ended."""
         with self._lock:
-            self._commits = {}
+            return self._number()
+
+    def end(self) -> None:
+        """Wait for no replica any more: the term has ended."""
+        with self._lock:
+            self._commits, self._unread = {}, {}
 
     def place(self) -> int:
         """Return the number of the last commit, which waits from now on."""
         with self._lock:
-            number = self._number()
-            if number not in self._commits:
-                now = self._clock.monotonic()
-                self._commits[number] = Commit(number=number, at=now)
+            number = self._add_last(self._commits)
         self._wanted()
         return number
 
@@ -73,6 +79,36 @@ class ReplicaGate:
                 }
         return open_now and self._may_call()
 
+    def approved(self) -> int:
+        """Return the number of the last commit, whose readers are waited for from now on."""
+        with self._lock:
+            number = self._add_last(self._unread)
+        self._wanted()
+        return number
+
+    def _add_last(self, commits: dict[int, Commit]) -> int:
+        """Add the last commit, if it is not there; return its number."""
+        number = self._number()
+        if number not in commits:
+            now = self._clock.monotonic()
+            commits[number] = Commit(number=number, at=now)
+        return number
+
+    def is_read(self, place: int) -> bool:
+        """Return whether all replicas that give signs of life serve an approval's commit."""
+        with self._lock:
+            return place not in self._unread
+
+    def forget(self, place: int) -> None:
+        """Wait no more for the readers of commits up to this number."""
+        with self._lock:
+            self._forget(place)
+
+    def _forget(self, place: int) -> bool:
+        before = len(self._unread)
+        self._unread = {n: each for n, each in self._unread.items() if n > place}
+        return len(self._unread) < before
+
     def may_act(self) -> bool:
         """Return whether this replica may begin calls now."""
         return self._may_call()
@@ -84,9 +120,10 @@ class ReplicaGate:
 
     @property
     def waits(self) -> bool:
-        """Return whether a commit waits for replicas."""
+        """Return whether a commit waits for replicas, for its calls or its answer."""
         with self._lock:
-            return any(self._why(number) is not None for number in self._commits)
+            is_held = any(self._why(number) is not None for number in self._commits)
+            return is_held or bool(self._unread)
 
     @property
     def until(self) -> float | None:
@@ -96,12 +133,18 @@ class ReplicaGate:
             return min((wait.until for wait in waits if wait), default=None)
 
     def take(self, positions: Positions) -> bool:
-        """Take positions; return whether another commit is open now."""
+        """Take positions; return whether another commit is open or read now."""
         with self._lock:
             self._positions = positions
+            read = [
+                number
+                for number, commit in self._unread.items()
+                if is_read(commit, positions, key=self._key)
+            ]
+            is_new = self._forget(max(read, default=-1))
             free = [number for number in self._commits if self._why(number) is None]
             last, self._told = self._told, max([self._told, *free])
-            return self._told > last
+            return is_new or self._told > last
 
     def _why(self, place: int) -> Wait | None:
         # Documents with a later commit include this one. A commit of no known time is new.

@@ -3,7 +3,7 @@
 `cluster.lease` decides; this module asks the database and passes the results on. It has
 its own connection, so that no transaction delays a renewal. If the database is away or
 slow, nothing is lost: the time at which driver calls end was set with the last renewal,
-and `may_call` compares it with the clock while the thread still waits for an answer.
+and the gate of the term compares it with the clock while the thread still waits for an answer.
 """
 
 import logging
@@ -14,13 +14,23 @@ from typing import Protocol
 
 from forewarn.clock import Clock
 from forewarn.cluster import documents, lease
-from forewarn.cluster.calls import Beats, Positions, of_takeover, silent, watched
+from forewarn.cluster.calls import (
+    Beats,
+    Commit,
+    Positions,
+    of_takeover,
+    quiet,
+    seen_by_others,
+    silent,
+    watched,
+)
 from forewarn.cluster.lease import Seat
 from forewarn.cluster.port import Cluster, LeaseRow, ReplicaRow, Role
 from forewarn.cluster.times import Times
 from forewarn.protocol.frozen import changed
 from forewarn.service.cluster.gate import ReplicaGate
-from forewarn.store.port import StoreError, StoreTooNewError
+from forewarn.store.port import NotLeaderError, StoreError, StoreTooNewError
+from forewarn.wording.replicas import ACCEPT_LOSS
 
 log = logging.getLogger(__name__)
 
@@ -58,19 +68,21 @@ class Keeper:
         key: str,
         url: str,
         times: Times,
+        remembered: int = 0,
         known: Callable[[], int] = lambda: 0,
         opened: Callable[[], None] = lambda: None,
     ) -> None:
         """Use `cluster`, which no other thread uses.
 
-        `known` returns the highest number that the replica has seen in the database.
-        `opened` is called when driver calls that waited may begin.
+        `remembered` is the highest number that this replica has seen in this database
+        before its process began. `known` returns the number of the last transaction in the documents.
+        `opened` is called when no call or answer waits for other replicas any more.
         """
         self._cluster, self._clock, self._listener = cluster, clock, listener
         self._key, self._url, self._times = key, url, times
         self._known, self._opened = known, opened
         self._lock = threading.Lock()
-        self._seat = Seat()
+        self._seat = Seat(known=remembered)
         self._beats = Beats()
         self._rounds = 0
         self._took = 0.0
@@ -82,7 +94,11 @@ class Keeper:
         self._stopping = threading.Event()
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._main, name="forewarn-keeper")
-        self.gate = ReplicaGate(self.may_call, clock, times, key, wanted=self.wake)
+        self.gate = self._gate_of(0, None)
+        """The gate of its last term."""
+
+    def _now(self) -> float:
+        return self._clock.monotonic()
 
     # For other threads
 
@@ -90,21 +106,38 @@ class Keeper:
     def seat(self) -> Seat:
         """Return the current seat."""
         with self._lock:
-            return lease.at(self._seat, self._clock.monotonic())
+            return lease.at(self._seat, self._now())
 
-    def may_call(self) -> bool:
-        """Return whether a driver call may begin now."""
+    @property
+    def known(self) -> int:
+        """Return the highest number that it has seen in the database, or committed."""
         with self._lock:
-            return lease.may_call(self._seat, self._clock.monotonic())
+            return max(self._seat.known, self.gate.number)
 
-    def may_answer(self) -> bool:
-        """Return whether a leader may answer from its documents."""
+    def _may_call_in(self, term: int) -> bool:
         with self._lock:
-            return documents.leader_may_answer(self._seat, self._clock.monotonic())
+            return lease.may_call_in(self._seat, term, self._now())
+
+    def _gate_of(self, term: int, takeover: Commit | None) -> ReplicaGate:
+        return ReplicaGate(
+            lambda: self._may_call_in(term),
+            self._clock,
+            self._times,
+            self._key,
+            takeover=takeover,
+            wanted=self.wake,
+        )
+
+    def gate_of(self, term: int) -> ReplicaGate:
+        """Return the gate of a term; raises NotLeaderError if it has ended."""
+        with self._lock:
+            if self._seat.term != term:
+                raise NotLeaderError(f"term {term} of this replica has ended")
+            return self.gate
 
     def shown(self, row: ReplicaRow) -> ReplicaRow:
         """Return the row of this replica with its role, for other replicas."""
-        seat, now = self.seat, self._clock.monotonic()
+        seat, now = self.seat, self._now()
         led_for = now - self._took if seat.leads else None
         return changed(row, role=seat.role, led_for=led_for)
 
@@ -172,7 +205,7 @@ class Keeper:
         return self._seconds()
 
     def _seconds(self) -> float:
-        seat, now = self.seat, self._clock.monotonic()
+        seat, now = self.seat, self._now()
         if seat.leads:
             end = seat.renewed + self._times.renew_every
             if (until := self.gate.until) is not None:
@@ -180,55 +213,65 @@ class Keeper:
             return max(end - now, 0.0)
         if seat.role is not Role.FOLLOWS:
             return self._times.renew_every
-        left = seat.since + self._times.lease - now
+        left = (
+            self._times.look_every
+            if seat.seen is None
+            else lease.free_at(seat.seen, self._times, seat.since) - now
+        )
         return min(max(left, SOON_SECONDS), self._times.look_every)
 
+    def _known_now(self) -> int:
+        return max(self._known(), self.known)
+
     def _watch(self) -> None:
-        known = self._known()
+        known = self._known_now()
         row = self._cluster.lease()
         seat = self._change(
             lambda seat, now: lease.saw(seat, row, now=now, known=known)
         )
         if seat.role is Role.BEHIND:
             self._say_behind()
-        now = self._clock.monotonic()
+        now = self._now()
         if seat.seen is None or not lease.may_take(seat, self._times, now):
             return
         # Others may read both as soon as the seat is taken.
         asked_at = self._took = now
-        taken = self._cluster.take(seat.seen, holder=self._key, url=self._url)
+        taken = self._cluster.take(
+            seat.seen, holder=self._key, url=self._url, seconds=self._times.lease
+        )
         if taken is None:
             return
-        seat = self._change(
-            lambda seat, now: lease.took(
-                seat, taken, self._times, asked=asked_at, now=now
+        gate = self._gate_of(taken.term, of_takeover(taken, now=self._now()))
+        with self._lock:
+            self.gate = gate
+            self._seat = seat = lease.took(
+                self._seat, taken, self._times, asked=asked_at, now=self._now()
             )
-        )
-        if not seat.leads:  # it was stopped meanwhile
+        if not seat.leads:  # it was stopped meanwhile, or the database has gone back
             self._cluster.release(taken.term)
             return
         log.info("this replica leads in term %s", taken.term)
         self.takeovers += 1
         self._beats = Beats()
-        self.gate.begin(of_takeover(taken, now=self._clock.monotonic()))
         self._listener.lead(taken)
 
     def _lead(self, seat: Seat) -> None:
         if self._lost_term == seat.term:
-            self._leave(lambda seat, now: lease.lost(seat, None, now=now))
+            known = self.known
+            self._leave(lambda seat, now: lease.lost(seat, None, now=now, known=known))
             return
-        now = self._clock.monotonic()
+        now = self._now()
         if now >= seat.renewed + self._times.renew_every or seat.role is Role.UNSURE:
             self._renew(seat)
         if self.seat.leads:
             self._look_at_replicas()
 
     def _renew(self, seat: Seat) -> None:
-        known, asked_at = self._known(), self._clock.monotonic()
+        known, asked_at = self._known_now(), self._now()
         row = self._cluster.renew(seat.term)
         self._leave(
             lambda seat, now: (
-                lease.lost(seat, None, now=now)
+                lease.lost(seat, None, now=now, known=known)
                 if row is None
                 else lease.renewed(
                     seat, row, self._times, asked=asked_at, now=now, known=known
@@ -237,30 +280,40 @@ class Keeper:
         )
 
     def _look_at_replicas(self) -> None:
-        asked_at = self._clock.monotonic()
+        asked_at = self._now()
         rows = self._cluster.replicas()
-        now = self._clock.monotonic()
-        if self.gate.take(Positions(asked=asked_at, rows=rows)):
-            self._opened()
+        now = self._now()
         self._beats = watched(self._beats, rows, now=now)
+        resting = quiet(self._beats, rows, now=now)
+        if self.gate.take(Positions(asked=asked_at, rows=rows, quiet=resting)):
+            self._opened()
+        self._compare(seen_by_others(self._beats, rows))
         for row in silent(self._beats, rows, self._times, key=self._key, now=now):
             if self._cluster.remove_replica(row):
                 log.warning("replica %s has ended or lost the database", row.name)
         self._rounds += 1
         if self._rounds % ROUNDS_BETWEEN_PRUNES == 0:
             number = self._cluster.lease().number
-            self._cluster.prune(documents.prune_to(rows, number))
+            self._cluster.prune(documents.prune_to(rows, number, key=self._key))
+
+    def _compare(self, number: int) -> None:
+        """Ask whether the database still has the number that another replica has seen."""
+        if number > self.known:
+            row = self._cluster.lease()
+            self._leave(lambda seat, now: lease.saw(seat, row, now=now, known=number))
 
     def _change(self, step: Callable[[Seat, float], Seat]) -> Seat:
         with self._lock:
-            self._seat = step(self._seat, self._clock.monotonic())
+            self._seat = step(self._seat, self._now())
             return self._seat
 
     def _say_behind(self) -> None:
         if not self._said_behind:
             log.error(
-                "the database has lost transactions that this replica has seen: it does"
-                " not lead until it is started again"
+                "the database has lost transactions that this replica has seen (up to"
+                " number %s), so it does not lead, and answers VMs with 503. %s",
+                self.known,
+                ACCEPT_LOSS,
             )
         self._said_behind = True
 

@@ -8,6 +8,7 @@ wrote. Without an answer, the VM gets 503 and asks again, which is harmless (3.2
 
 import asyncio
 import contextlib
+import itertools
 import json
 import ssl
 from collections import Counter
@@ -18,11 +19,12 @@ from typing import Any
 from forewarn.agent.wire.urls import Url
 from forewarn.clock import Clock
 from forewarn.forwarding.wire import Connection, UnreachableError
-from forewarn.metadata.identity import replica_headers
+from forewarn.metadata.passed_on import replica_headers
 from forewarn.protocol import versions
 from forewarn.service import limits
 from forewarn.service.gateways import ReadingGuests
 from forewarn.service.readings import Readings
+from forewarn.store.port import StoreError
 
 _TARGET = f"/metadata/scheduledevents?api-version={versions.NEWEST_NAMES[0]}"
 
@@ -47,9 +49,14 @@ class FollowerGuests(ReadingGuests):
         caught_up: Callable[[], Awaitable[None]],
         readings: Readings,
         clock: Clock,
+        sender: str,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Pass requests on to `door`; None: no replica leads, as far as is known.
+        """Pass requests on to the leader that `door` returns.
+
+        If it returns None, no leader is known.
+
+        `sender` names this process: no other one uses the same name.
 
         `tls` checks the leader's certificate, if its URL is `https`.
 
@@ -60,6 +67,8 @@ class FollowerGuests(ReadingGuests):
         self._door = door
         self._caught_up = caught_up
         self._tls = tls
+        self._sender = sender
+        self._numbers = itertools.count(1)
         self._idle: list[tuple[LeaderDoor, Connection]] = []
         self.passed_on: Counter[tuple[str, str]] = Counter()
         """Requests that were passed on, by kind and result."""
@@ -128,8 +137,8 @@ class FollowerGuests(ReadingGuests):
 
     async def _wait_until_served(self) -> None:
         """Wait until the result is served here; it is durable in any case."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limits.SERVED_HERE_SECONDS):
+        with contextlib.suppress(TimeoutError, StoreError):
+            async with asyncio.timeout(limits.SERVED_SECONDS):
                 await self._caught_up()
 
     async def _send(
@@ -166,7 +175,15 @@ class FollowerGuests(ReadingGuests):
         body: bytes | None,
     ) -> tuple[int, bytes]:
         is_whole = False
-        headers = {"Metadata": "true", **replica_headers(door.key, vm)}
+        proof = replica_headers(
+            door.key,
+            vm,
+            method=method,
+            body=body or b"",
+            sender=self._sender,
+            number=next(self._numbers),
+        )
+        headers = {"Metadata": "true", **proof}
         try:
             status = await connection.ask(method, _TARGET, headers=headers, body=body)
             text = await connection.body()

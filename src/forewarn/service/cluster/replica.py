@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from forewarn import __version__
@@ -15,11 +16,12 @@ from forewarn.admin.leader import Leader
 from forewarn.admin.meters import Reading
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
-from forewarn.cluster.port import LeaseRow, ReplicaRow
+from forewarn.cluster.documents import answers_until
+from forewarn.cluster.port import LeaseRow, ReplicaRow, Role
 from forewarn.cluster.times import READ_LEASE, Times
 from forewarn.cluster.view import Look, View, Watch, looked, view
 from forewarn.ids import RandomIds
-from forewarn.metadata.identity import replica_key
+from forewarn.metadata.passed_on import replica_key
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.published import Publication
 from forewarn.service import limits
@@ -27,6 +29,7 @@ from forewarn.service.cluster import cluster_metrics
 from forewarn.service.cluster.addresses import ReplicaAddress
 from forewarn.service.cluster.follower import Changes, Follower
 from forewarn.service.cluster.keeper import Keeper
+from forewarn.service.cluster.memory import ReplicaMemory
 from forewarn.service.cluster.passing import LeaderDoor
 from forewarn.store.feed import FollowedCluster, LeaderStore
 from forewarn.store.port import Reader, Store, StoreError
@@ -64,6 +67,7 @@ class Replica:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         times: Times,
+        memory: Path,
         threads: Executor,
         ids: RandomIds,
         publish: Callable[[Publication], None],
@@ -73,6 +77,8 @@ class Replica:
     ) -> None:
         """Connect; raises StoreError. This blocks, so a thread calls it.
 
+        `memory` is the file that remembers the database for the next process.
+
         `publish` and `changed` get what the leader has committed, `role_changed` is
         called when `term` has changed, and `may_call` in any thread when driver calls
         that waited may begin.
@@ -81,6 +87,8 @@ class Replica:
         self.key = f"{address.name} {ids.short('r')}"
         self.term: LeaseRow | None = None
         """The term in which this replica leads; None: it follows."""
+        self.published = 0
+        """The last term whose documents were published completely; 0: none."""
         self._loop = loop
         self._clock, self._threads = clock, threads
         self._publish, self._changed = publish, changed
@@ -95,19 +103,16 @@ class Replica:
         self._asker_turn = asyncio.Lock()
         self._watch = Watch()
         self._asked_condition: float | None = None
+        remembered = ReplicaMemory(memory, self._asker.lease().database)
         self.follower = Follower(
             backend.connect(),
             clock,
-            ReplicaRow(
-                key=self.key,
-                name=address.name,
-                url=address.url,
-                position=0,
-                version=__version__,
-            ),
+            self._first_row(),
             publish=self._give,
             followed=self._note_round,
             shown=self._with_role,
+            known=lambda: self.keeper.known,
+            remember=remembered.keep,
         )
         self.keeper = Keeper(
             backend.connect(),
@@ -116,8 +121,15 @@ class Replica:
             key=self.key,
             url=address.metadata_url,
             times=times,
+            remembered=remembered.number,
             known=lambda: self.follower.position,
             opened=may_call,
+        )
+
+    def _first_row(self) -> ReplicaRow:
+        name, url = self.address.name, self.address.url
+        return ReplicaRow(
+            key=self.key, name=name, url=url, position=0, version=__version__
         )
 
     def start(self) -> None:
@@ -140,9 +152,12 @@ class Replica:
     @property
     def answers_until(self) -> float:
         """Return the I/O time until which VMs may get the documents of this replica."""
-        seat = self.keeper.seat
-        until = seat.renewed + READ_LEASE if seat.leads else 0.0
-        return max(until, self.follower.reading.until)
+        return answers_until(self.follower.reading, self.keeper.seat, self.published)
+
+    @property
+    def refuses(self) -> bool:
+        """Return whether the database has lost what this replica has seen."""
+        return self.keeper.seat.role is Role.BEHIND
 
     # The leader
 
@@ -153,7 +168,7 @@ class Replica:
             return Leader()
         look = self._watch.look
         rows = () if look is None else look.rows
-        url = next((each.url for each in rows if each.key == row.holder), "")
+        url = next((replica.url for replica in rows if replica.key == row.holder), "")
         return Leader(name=row.holder.rpartition(" ")[0], url=url)
 
     def know(self, secret: str) -> None:
@@ -165,7 +180,7 @@ class Replica:
         """Return whether requests to the leader can be signed."""
         return bool(self._secret)
 
-    async def look(self) -> None:
+    async def read_cluster(self) -> None:
         """Read the lease and the rows of all replicas; raises StoreError."""
         lease, rows = await self._on_asker(self._read_rows)
         at = self._clock.monotonic()

@@ -20,7 +20,7 @@ from forewarn.fleet.model import (
     capacity_of,
     use_of,
 )
-from forewarn.fleet.reserve import tallied
+from forewarn.fleet.room_tallies import tallied
 from forewarn.protocol.lifecycle import ViewState
 from forewarn.protocol.views import View
 from forewarn.reporting import past_work
@@ -51,8 +51,8 @@ class FleetCopy:
             some = self.records[first : first + COPIED_TOGETHER]
 
             def add(tx: Transaction, some: tuple[Record, ...] = some) -> None:
-                for each in some:
-                    tx.add(each)
+                for record in some:
+                    tx.add(record)
 
             store.transact(add)
         return store
@@ -95,7 +95,9 @@ def copy_fleet(reader: Reader, text: CampaignText) -> FleetCopy:
         left_out=LeftOut(
             operations=sum(1 for _ in every(reader, kinds.OPEN_OPERATIONS)),
             campaigns=tuple(
-                sorted(each.name for each in every(reader, kinds.CAMPAIGNS_OPEN))
+                sorted(
+                    campaign.name for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
+                )
             ),
             is_braked=reader.get(Brake, BRAKE_KEY) is not None,
         ),
@@ -110,6 +112,6 @@ def _at_rest(vm: Vm) -> Vm:
 def _unwatched(view: View) -> View:
     """Return a view that is disabled: no VM requests documents in a simulation.
 
-    Views decide nothing about routine work, and a document takes time to render.
+    Views decide nothing about planned work, and a document takes time to render.
     """
     return replace(view, state=ViewState.DISABLED, ready_at=0, events_from=0, due_at=0)

@@ -74,7 +74,7 @@ def patient(steps: Iterable[Step], longest: Micros) -> StepRules:
     The durations are assumed, so a long one does not mean that a program has hung.
     """
     rule = StepRule(timeout=longest)
-    return StepRules(rules=tuple((each.name, rule) for each in steps), takes_any=True)
+    return StepRules(rules=tuple((step.name, rule) for step in steps), takes_any=True)
 
 
 def times_of(
@@ -90,7 +90,7 @@ def times_of(
         expect = replace(measured.work, slow=measured.slow)
     return HostTimes(
         expect=expect,
-        steps=frozenset(StepKind(each.phase.value) for each in campaign.steps),
+        steps=frozenset(StepKind(step.phase.value) for step in campaign.steps),
         needed=0 if measured is None else measured.needed,
         moving=None if measured is None else measured.moving,
         verify_times=policy.verify_times,

@@ -24,6 +24,7 @@ from forewarn.clock import VirtualClock
 from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.requests import approvals, campaigns
+from forewarn.control.rules import campaign_gate
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.blackouts import coming
@@ -147,8 +148,8 @@ class _Play:
         )
         self._stuck_after = STUCK_IN_WINDOWS_AFTER if has_windows else STUCK_AFTER
         self._stuck_after += sum(
-            each.ends - each.begins
-            for each in coming(self._plan.all_blackouts, request.now, request.now)
+            clash.ends - clash.begins
+            for clash in coming(self._plan.all_blackouts, request.now, request.now)
         )
 
     def run(self, report: ReportProgress) -> Played:
@@ -163,7 +164,8 @@ class _Play:
             self._read_announced()
             due = self._next()
             moved = max(record.moved_at, record.soaks_until)
-            if due is None or due > moved + self._stuck_after:
+            is_late = due is not None and due > moved + self._stuck_after
+            if due is None or (is_late and self._may_announce(record)):
                 is_cut = True
                 break
             self._clock.advance_to(max(due, self._now))
@@ -178,6 +180,7 @@ class _Play:
             announced=self._announced,
             approved=frozenset(self._approved),
             ended=record.moved_at if is_cut else self._now,
+            stopped=self._now,
             is_cut=is_cut,
             left_out=self._left_out,
         )
@@ -261,6 +264,14 @@ class _Play:
             return False
         request = self._store.read(lambda reader: reader.get(Request, record.request))
         return request is not None and not request.in_flight
+
+    def _may_announce(self, record: CampaignRecord) -> bool:
+        """Return whether windows and blackouts let the campaign announce now, or never.
+
+        Only at such a time do its hosts know what else they wait for.
+        """
+        hours = self._store.read(lambda reader: campaign_gate.hours_of(reader, record))
+        return hours.next_notice(self._now, record.notice) in {None, self._now}
 
     def _approve_stage(self, record: CampaignRecord) -> CampaignRecord:
         """Approve the next stage as soon as the current one ends."""

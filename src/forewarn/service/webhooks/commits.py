@@ -3,11 +3,11 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from forewarn.control.requests.fleet_changes import FLEET_SUBJECT
 from forewarn.fleet.model import Tenant
-from forewarn.service.observed import Change, Listener
+from forewarn.service.observed import Changes, Listener
 from forewarn.service.settings import Settings
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, every
@@ -49,15 +49,14 @@ class Pending(Listener):
 
     # observed.Listener
 
-    def committed(self, changes: Sequence[Change]) -> None:
+    def committed(self, changes: Changes) -> None:
         """Count the messages that a transaction wrote and deleted."""
         arrived: set[str] = set()
-        for change in changes:
-            before, after = change.before, change.after
-            if isinstance(after, OutboxMessage) and before is None:
+        for before, after in changes.of(OutboxMessage):
+            if before is None and after is not None:
                 arrived.add(after.receiver)
                 self._add(after.receiver, 1)
-            elif isinstance(before, OutboxMessage) and after is None:
+            elif before is not None and after is None:
                 self._add(before.receiver, -1)
         if arrived:
             self._on_arrival(frozenset(arrived))
@@ -105,18 +104,19 @@ class Tenants(Listener):
 
     # observed.Listener
 
-    def committed(self, changes: Sequence[Change]) -> None:
+    def committed(self, changes: Changes) -> None:
         """Record new and deleted tenants."""
         if not self._wanted:
             return
-        is_fleet = False
-        for change in changes:
-            if isinstance(change.after, Tenant):
-                self._names |= {change.after.name}
-            elif isinstance(change.before, Tenant):
-                self._names -= {change.before.name}
-            elif isinstance(change.after, AuditEntry):
-                is_fleet = is_fleet or FLEET_SUBJECT in change.after.subjects
+        for before, after in changes.of(Tenant):
+            if after is not None:
+                self._names |= {after.name}
+            elif before is not None:
+                self._names -= {before.name}
+        is_fleet = any(
+            after is not None and FLEET_SUBJECT in after.subjects
+            for _before, after in changes.of(AuditEntry)
+        )
         if is_fleet and self._is_logging:
             self._log_missing()
 

@@ -221,7 +221,7 @@ class Receiver:
         self._arrived.clear()
         await self._trim()
         read = await self._mailbox.read(limits.PAGE_MESSAGES)
-        page = [each for each in read if each.message_id not in self._told]
+        page = [message for message in read if message.message_id not in self._told]
         if not page:
             if self._told:
                 await self.forget_told()
@@ -234,7 +234,9 @@ class Receiver:
             await self._give_up(page, GONE)
             return
         now = self._clock.now()
-        if stale := [each for each in page if decisions.is_stale(each.at, now=now)]:
+        if stale := [
+            message for message in page if decisions.is_stale(message.at, now=now)
+        ]:
             await self._give_up(stale, TOO_OLD)
             return
         await self._deliver(page)

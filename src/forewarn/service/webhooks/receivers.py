@@ -107,7 +107,8 @@ class Webhooks:
         self._pending.on_arrival(arrived)
         self._tenants.begin()
         work: list[Callable[[], Any]] = [
-            lambda each=each: self._run(each) for each in self._receivers.values()
+            lambda each=receiver: self._run(each)
+            for receiver in self._receivers.values()
         ]
         work += [
             lambda name=name: self._sweep(name)
@@ -216,26 +217,29 @@ class Webhooks:
             Reading(
                 metric_definitions.WEBHOOK_ATTEMPTS,
                 {
-                    (each.name, result): each.status.attempts[result]
-                    for each in receivers
+                    (receiver.name, result): receiver.status.attempts[result]
+                    for receiver in receivers
                     for result in metric_definitions.WEBHOOK_RESULTS
                 },
             ),
             Reading(
                 metric_definitions.WEBHOOK_DROPPED,
                 {
-                    (each.name, why): each.status.dropped[why]
-                    for each in receivers
+                    (receiver.name, why): receiver.status.dropped[why]
+                    for receiver in receivers
                     for why in metric_definitions.WEBHOOK_REASONS
                 },
             ),
             Reading(
                 metric_definitions.WEBHOOK_PENDING,
-                {each.name: self._pending.of(each.name) for each in receivers},
+                {
+                    receiver.name: self._pending.of(receiver.name)
+                    for receiver in receivers
+                },
             ),
             Reading(
                 metric_definitions.WEBHOOK_AGE,
-                {each.name: self._age(each) for each in receivers},
+                {receiver.name: self._age(receiver) for receiver in receivers},
             ),
         ]
 

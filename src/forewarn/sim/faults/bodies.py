@@ -154,7 +154,7 @@ _CHANGES: Mapping[str, Callable[[Document, Fault], object]] = {
     "no-events": lambda document, _fault: document.pop("Events"),
     "null-events": lambda document, _fault: document.update(Events=None),
     "duplicate-events": lambda document, _fault: document.update(
-        Events=[each for each in document["Events"] for _ in range(2)]
+        Events=[event for event in document["Events"] for _ in range(2)]
     ),
     "reordered-events": lambda document, _fault: document["Events"].reverse(),
     "incarnation-reset": lambda document, fault: document.update(

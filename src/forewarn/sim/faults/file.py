@@ -28,7 +28,7 @@ from forewarn.sim.faults.fault import (
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 
-_STATUSES = frozenset(each.value for each in HTTPStatus if each >= HTTPStatus.OK)
+_STATUSES = frozenset(status.value for status in HTTPStatus if status >= HTTPStatus.OK)
 
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 """Headers that determine the end of an answer: the server sets them."""

@@ -169,7 +169,7 @@ class Player:
     def set(self, vm: str, faults: str | Fault | Playbook) -> str:
         """Replace the faults of a VM; empty: of all VMs. Return the name of the playbook.
 
-        `what` is a line such as `500 x2` or `500, timeout, ok`. A single fault without a
+        `faults` is a line such as `500 x2` or `500, timeout, ok`. A single fault without a
         count or a duration lasts until it is cleared. Raises FaultError, and
         NotFoundError for an unknown VM; then the faults do not change.
         """

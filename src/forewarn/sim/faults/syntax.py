@@ -127,12 +127,12 @@ def playbook(
 
 def _read(text: str) -> dict[str, str]:
     """Split a line into keys and texts; raises FaultError."""
-    words = text.split()
-    if not words:
+    parts = text.split()
+    if not parts:
         raise FaultError(f"a fault is missing: {FORM}", key="kind")
-    kind = find(words[0])
+    kind = find(parts[0])
     options = {"kind": kind.name}
-    rest = iter(words[1:])
+    rest = iter(parts[1:])
     for at, word in enumerate(rest):
         if match := _TIMES.fullmatch(word):
             key, value = "times", match[1]

@@ -73,7 +73,7 @@ def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
 
     return replace(
         scenario,
-        clients=tuple(replace(each, vm=of(each.vm)) for each in scenario.clients),
+        clients=tuple(replace(client, vm=of(client.vm)) for client in scenario.clients),
         steps=tuple(replace(step, act=act_of(step.act)) for step in scenario.steps),
     )
 
@@ -101,7 +101,7 @@ def _names_in(act: Act) -> tuple[str, ...]:
 
 def names_in(scenario: Scenario) -> set[str]:
     """Return the names of VMs and hosts in a scenario."""
-    return {each.vm for each in scenario.clients}.union(
+    return {client.vm for client in scenario.clients}.union(
         *(_names_in(step.act) for step in scenario.steps)
     )
 
@@ -214,7 +214,7 @@ def roles_of(scenario: Scenario) -> list[Role]:
     The clients come first. A named host stands for the first VM on it.
     """
     own = file.wanted_fleet(scenario.fleet)
-    named = [each.vm for each in scenario.clients if each.vm != OTHERS]
+    named = [client.vm for client in scenario.clients if client.vm != OTHERS]
     needs: dict[str, list[str]] = {}
     for step in scenario.steps:
         names = _names_in(step.act)

@@ -125,11 +125,11 @@ class Witness:
     def deviations(self, vm: str, *, since: Micros) -> Sequence[str]:
         """Return the deviations of a VM; empty: of any VM."""
         return [
-            f"{entry.vm or entry.address}: {each}"
+            f"{entry.vm or entry.address}: {deviation}"
             for entry in self._journal.find(
                 vm=vm or None, from_time=since, deviating=True
             )
-            for each in entry.deviations
+            for deviation in entry.deviations
         ]
 
 

@@ -82,9 +82,9 @@ class Facts:
         """Return the events that name the client's VM and by which it is judged."""
         since = self.actions.asked_first if self.client.is_optional else 0
         return [
-            each
-            for each in self.events
-            if each.event.names(self.client.vm) and each.event.created >= since
+            event
+            for event in self.events
+            if event.event.names(self.client.vm) and event.event.created >= since
         ]
 
 
@@ -115,7 +115,7 @@ def summary(client: Client) -> str:
 
     `web_0 asks for its events, approves each event that names it before NotBefore`.
     """
-    parts = [_words(each, client) for each in demanded(client, Expected.SCENARIO)]
+    parts = [_words(demand, client) for demand in demanded(client, Expected.SCENARIO)]
     who = "each other VM" if client.vm == OTHERS else client.vm
     return f"{who}{', if it asks,' if client.is_optional else ''} " + ", ".join(
         # An optional client does not have to ask, so leave out "asks for its events".
@@ -201,7 +201,7 @@ def _came_late(facts: Facts) -> Verdict | None:
     A client that starts with the others, a moment after the first one, is not judged.
     Return None otherwise.
     """
-    missed = [each for each in facts.events if each.event.names(facts.client.vm)]
+    missed = [event for event in facts.events if event.event.names(facts.client.vm)]
     if facts.own or not missed:
         return None
     vm, first = facts.client.vm, format_to_the_millisecond(facts.actions.asked_first)
@@ -225,10 +225,10 @@ def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
     journal.
     """
     approvals = [
-        (each.at, resource.vm)
+        (approval.at, resource.vm)
         for resource in event.resources
-        for each in facts.actions_of(resource.vm).approvals
-        if each.event_id == event.event_id and each.in_time
+        for approval in facts.actions_of(resource.vm).approvals
+        if approval.event_id == event.event_id and approval.in_time
     ]
     by_vm = event.approver is not None and event.approver.kind is ActorKind.VM
     is_early = event.approved_at <= event.not_before
@@ -259,7 +259,12 @@ def _last_seen(facts: Facts, event: Event) -> str:
     """Describe the last action of the client."""
     actions = facts.actions
     late = next(
-        (each.at for each in actions.approvals if each.event_id == event.event_id), 0
+        (
+            approval.at
+            for approval in actions.approvals
+            if approval.event_id == event.event_id
+        ),
+        0,
     )
     if late:
         return (
@@ -276,7 +281,7 @@ def _last_seen(facts: Facts, event: Event) -> str:
 
 def _ignores_others(facts: Facts) -> Verdict | None:
     vm = facts.client.vm
-    others = [each for each in facts.events if not each.event.names(vm)]
+    others = [event for event in facts.events if not event.event.names(vm)]
     by_id = {each.event.event_id: each for each in others}
     for approval in facts.actions.approvals:
         named = by_id.get(approval.event_id)

@@ -122,7 +122,9 @@ class StepExecutor:
 
     def all_operations(self) -> list[Operation]:
         """Return the operations of all steps."""
-        return [each for name in self._names() for each in self.operations(name)]
+        return [
+            operation for name in self._names() for operation in self.operations(name)
+        ]
 
     def events(self, name: str) -> list[Event]:
         """Return the events of a step, in order."""
@@ -277,11 +279,11 @@ def deciding(
 
     def decide(work: Work) -> object:
         values = dict(order.values)
-        for each in entry.arguments:
-            ahead = values.get(each.key)
-            if isinstance(ahead, int) and each.form in {Form.DURATION, Form.MOMENT}:
-                start = work.now if each.form is Form.MOMENT else 0
-                values[each.key] = start + notice_of(ahead)
+        for argument in entry.arguments:
+            ahead = values.get(argument.key)
+            if isinstance(ahead, int) and argument.form in {Form.DURATION, Form.MOMENT}:
+                start = work.now if argument.form is Form.MOMENT else 0
+                values[argument.key] = start + notice_of(ahead)
         return verbs.DECISIONS[entry.name](
             work, VerbRequest(targets=order.targets, values=values)
         )

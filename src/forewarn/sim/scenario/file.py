@@ -189,7 +189,9 @@ def read_scenario(text: str, *, file: str, directory: Path | None = None) -> Sce
     if members is None:
         raise ScenarioError(tables.problems)
     root = tables.take("", members, _ROOT)
-    others = [each for each in tables.problems if not each.key.startswith("fleet")]
+    others = [
+        problem for problem in tables.problems if not problem.key.startswith("fleet")
+    ]
     fleet = _read_fleet_of(
         tables, root.get("fleet", {}), text=text, directory=directory
     )

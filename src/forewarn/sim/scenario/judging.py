@@ -41,12 +41,12 @@ def waited_for(scenario: Scenario) -> Sequence[str]:
     If the result is empty, a request of any optional client is enough, or of any VM if
     there are no clients.
     """
-    return [each.vm for each in _named(scenario) if not each.is_optional]
+    return [client.vm for client in _named(scenario) if not client.is_optional]
 
 
 def _named(scenario: Scenario) -> Sequence[Client]:
     """Return the clients whose VMs the scenario names."""
-    return [each for each in scenario.clients if each.vm != OTHERS]
+    return [client for client in scenario.clients if client.vm != OTHERS]
 
 
 def may_begin(scenario: Scenario, log: ClientLog) -> bool:
@@ -54,7 +54,7 @@ def may_begin(scenario: Scenario, log: ClientLog) -> bool:
     if needed := waited_for(scenario):
         return all(map(log.has_asked, needed))
     if named := _named(scenario):
-        return any(log.has_asked(each.vm) for each in named)
+        return any(log.has_asked(client.vm) for client in named)
     return bool(log.asking())
 
 
@@ -95,7 +95,7 @@ class ClientJudge:
         It is called when all events of the scenario are removed.
         """
         ends = [
-            max(each.event.removed_at for each in events) + client.comes_back
+            max(event.event.removed_at for event in events) + client.comes_back
             for client, demand in self._open
             if demands.comes_back_yet(
                 demand, self._facts(client, events, is_over=False)
@@ -120,7 +120,7 @@ class ClientJudge:
             return [NO_CLIENT]
         pairs = list(self._open)
         if not self._scenario.clients and self._expected is Expected.APPROVED:
-            pairs = [(each, Demand.APPROVES) for each in self._implied(events)]
+            pairs = [(client, Demand.APPROVES) for client in self._implied(events)]
         if self._expected is Expected.APPROVED:
             own = {
                 client.vm: self._facts(client, events, is_over=False).own
@@ -145,7 +145,9 @@ class ClientJudge:
         if self.nobody_asked(events):
             return [self._nobody(self._named(events))]
         absent = [
-            each for each in _named(self._scenario) if not self._log.has_asked(each.vm)
+            client
+            for client in _named(self._scenario)
+            if not self._log.has_asked(client.vm)
         ]
         self._open = [pair for pair in self._open if pair[0] not in absent]
         self._open += [
@@ -204,8 +206,8 @@ class ClientJudge:
         """Return the clients whose VMs the scenario does not name."""
         if not self._scenario.clients:
             return self._implied(events)
-        others = [each for each in self._scenario.clients if each.vm == OTHERS]
-        named = {each.vm for each in self._scenario.clients}
+        others = [client for client in self._scenario.clients if client.vm == OTHERS]
+        named = {client.vm for client in self._scenario.clients}
         return [
             replace(client, vm=vm)
             for client in others
@@ -222,7 +224,7 @@ class ClientJudge:
             and step.act.expectation.wanted in OF_CLIENTS
             for name in step.act.expectation.vms
         ]
-        names += [each.vm for named in events for each in named.event.resources]
+        names += [resource.vm for named in events for resource in named.event.resources]
         names = names or [*self._addresses, *self._log.asking()]
         return [Client(vm=name, is_optional=True) for name in dict.fromkeys(names)]
 

@@ -353,7 +353,7 @@ class Verdict:
     def about(
         self, subject: str, *, line: int = 0, is_of_client: bool = True
     ) -> Finding:
-        """Return a finding about `what`, at a line of the file."""
+        """Return a finding about `subject`, at a line of the file."""
         return Finding(
             line=line,
             what=subject,

@@ -157,7 +157,9 @@ class Runner:
             clients += [missing if w == NO_CLIENT else w for w in run.undecided()]
         engine = self._stage.engine
         operations = [
-            each for run in self._runs for each in run.executor.all_operations()
+            operation
+            for run in self._runs
+            for operation in run.executor.all_operations()
         ]
         work = engine.read(
             lambda reader: describe.unfinished(reader, operations, now=engine.now)
@@ -205,7 +207,7 @@ class Runner:
         try:
             async with asyncio.timeout(seconds):
                 # Repeated polls trigger no callback, so check in intervals.
-                while not all(may_begin(each, log) for each in scenarios):  # noqa: ASYNC110
+                while not all(may_begin(scenario, log) for scenario in scenarios):  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             return False
@@ -217,7 +219,7 @@ class Runner:
         """Return whether the required clients have asked."""
         log = ClientLog(self._stage, since=self._since)
         log.close()
-        return all(may_begin(each, log) for each in scenarios)
+        return all(may_begin(scenario, log) for scenario in scenarios)
 
     async def run(self, scenario: Scenario) -> Result:
         """Run a scenario until its last step and its operations have ended.
@@ -479,8 +481,8 @@ def summary(result: Result) -> str:
         return (
             f"{name}: NOT JUDGED, because nothing was expected of a client, in {took}"
         )
-    passed = sum(each.passed for each in result.findings)
-    left = sum(each.outcome is Outcome.SKIPPED for each in result.findings)
+    passed = sum(finding.passed for finding in result.findings)
+    left = sum(finding.outcome is Outcome.SKIPPED for finding in result.findings)
     text = (
         f"{describe.counted(passed, 'expectation')} met" if passed else "a client asked"
     )

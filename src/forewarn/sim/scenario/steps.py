@@ -47,9 +47,13 @@ STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
 
 _EVENT: Mapping[str, Option] = {
     "type": Option(
-        form=Forms.WORD, words=tuple(each.value for each in EventType), is_needed=True
+        form=Forms.WORD,
+        words=tuple(event_type.value for event_type in EventType),
+        is_needed=True,
     ),
-    "source": Option(form=Forms.WORD, words=tuple(each.value for each in EventSource)),
+    "source": Option(
+        form=Forms.WORD, words=tuple(source.value for source in EventSource)
+    ),
     "vms": Option(form=Forms.VMS, most=validators.NAMES_MAX, is_needed=True),
     "notice": Option(form=Forms.DURATION, is_needed=True),
     "duration": Option(form=Forms.SECONDS),
@@ -62,7 +66,7 @@ _SIGHTING: Mapping[str, Option] = {
     "vms": Option(form=Forms.VMS, most=validators.NAMES_MAX, is_needed=True),
     "running": Option(form=Forms.SWITCH, is_needed=True),
     "host": Option(form=Forms.HOSTS, most=1),
-    "cause": Option(form=Forms.WORD, words=tuple(each.value for each in StopCause)),
+    "cause": Option(form=Forms.WORD, words=tuple(cause.value for cause in StopCause)),
     "text": validators.TEXT,
 }
 
@@ -100,7 +104,7 @@ def _argument(argument: verbs.Argument) -> Option:
 
 
 ARGUMENTS: Mapping[str, Mapping[str, Option]] = {
-    name: {each.key: _argument(each) for each in entry.arguments}
+    name: {argument.key: _argument(argument) for argument in entry.arguments}
     for name, entry in VERBS.items()
 }
 """The arguments of each verb in a step."""
@@ -156,7 +160,7 @@ _WANTED: Mapping[Wanted, Option] = {
     Wanted.POLLED_BY: validators.VMS,
     Wanted.NO_DEVIATION: validators.ALL_OR_VMS,
     Wanted.STATUS: Option(
-        form=Forms.WORD, words=tuple(each.value for each in EventPhase)
+        form=Forms.WORD, words=tuple(phase.value for phase in EventPhase)
     ),
     Wanted.RECOVERED: validators.ALL_OR_VMS,
     Wanted.SHOWN_TO: validators.VMS,

@@ -36,7 +36,7 @@ def _names(option: Option, value: object) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names:
         raise ValueError(f"must be {option.form.expected}")
-    listed = tuple(_name(option, each) for each in cast("list[object]", names))
+    listed = tuple(_name(option, name) for name in cast("list[object]", names))
     if len(listed) > option.most:
         raise ValueError(
             "takes only one name"

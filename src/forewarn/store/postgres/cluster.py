@@ -52,7 +52,9 @@ class PostgresCluster:
         """Return the row of the lease."""
         return self._ask(lease.read)
 
-    def take(self, seen: LeaseRow, *, holder: str, url: str) -> LeaseRow | None:
+    def take(
+        self, seen: LeaseRow, *, holder: str, url: str, seconds: float = 0.0
+    ) -> LeaseRow | None:
         """Begin a new term if the row still has the term and beat of `seen`.
 
         Raises StoreTooNewError if a newer version has changed the tables: this one could
@@ -61,7 +63,7 @@ class PostgresCluster:
 
         def take(connection: PostgresConnection) -> LeaseRow | None:
             count_done(connection, place_of(self._url), load_steps())
-            return lease.take(connection, seen, holder=holder, url=url)
+            return lease.take(connection, seen, holder=holder, url=url, seconds=seconds)
 
         return self._ask(take)
 
@@ -97,7 +99,7 @@ class PostgresCluster:
         """Run `work` on a snapshot, with the rows of the feed after a number."""
         self._check_open()
         if self._reader is None:
-            self._reader = PostgresConnection(self._url, read_only=True)
+            self._reader = self._connected_reader()
         reader = self._reader
         try:
             reader.begin_snapshot()
@@ -109,10 +111,22 @@ class PostgresCluster:
             if not reader.end():
                 self._reader = None
 
+    def _connected_reader(self) -> PostgresConnection:
+        """Connect to the server of the writes: a standby can lack what was committed."""
+        reader = PostgresConnection(self._url, read_only=True)
+        [(is_standby,)] = reader.raw("SELECT pg_is_in_recovery()")
+        if is_standby:
+            reader.close()
+            raise StoreError(
+                f"the store {place_of(self._url)} is a standby, whose records can be older",
+                hint="Add target_session_attrs=read-write to [store] url.",
+            )
+        return reader
+
     def wait(self, seconds: float) -> bool:
         """Wait for a commit, a takeover or a confirmed position.
 
-        After the connection was lost, it returns at once: the bell may have rung.
+        If the connection was lost, return at once, since a notification may have been missed.
         """
         self._check_open()
         try:

@@ -1,4 +1,4 @@
-"""What PostgreSQL tells operators: its synchronous standby, and the length of the feed."""
+"""The state of PostgreSQL for operators: its synchronous standby, and the length of the feed."""
 
 from forewarn.cluster.port import Condition, StandbyState
 from forewarn.store.postgres.connection import PostgresConnection

@@ -107,12 +107,12 @@ _OPERATOR = re.compile(r"\|\||(?<=\w) - (?=\w)")
 
 def _indexed(sql: str) -> str:
     """Put the expressions of an index in parentheses."""
-    found = _INDEX.fullmatch(sql.strip())
-    if found is None:
+    match = _INDEX.fullmatch(sql.strip())
+    if match is None:
         return sql
-    terms = [term.strip() for term in _terms(found[2])]
+    terms = [term.strip() for term in _terms(match[2])]
     columns = [f"({term})" if _OPERATOR.search(term) else term for term in terms]
-    return f"{found[1]}{', '.join(columns)}{found[3]}"
+    return f"{match[1]}{', '.join(columns)}{match[3]}"
 
 
 def _terms(text: str) -> list[str]:
@@ -140,17 +140,17 @@ def write(statement: Write, type_of: Callable[[str], str]) -> str:
         new = statement.new_key
         return f"{sql} ON CONFLICT ({new}) DO NOTHING" if new else sql
     places = [f"v{number}" for number in range(len(names))]
-    given = f"unnest({arrays}) AS given({', '.join(places)})"
+    source = f"unnest({arrays}) AS given({', '.join(places)})"
     guards = places[len(statement.columns) :]
     same = " AND ".join(
         f"{table}.{name} = given.{place}"
         for name, place in zip(statement.guards, guards, strict=True)
     )
     if statement.verb is Verb.REMOVE:
-        return f"DELETE FROM {table} USING {given} WHERE {same}"  # noqa: S608
+        return f"DELETE FROM {table} USING {source} WHERE {same}"  # noqa: S608
     pairs = zip(statement.columns, places, strict=False)
     changes = ", ".join(f"{name} = given.{place}" for name, place in pairs)
-    return f"UPDATE {table} SET {changes} FROM {given} WHERE {same}"  # noqa: S608
+    return f"UPDATE {table} SET {changes} FROM {source} WHERE {same}"  # noqa: S608
 
 
 def array(values: Iterable[str | int | None]) -> str:

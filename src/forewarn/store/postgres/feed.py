@@ -56,7 +56,7 @@ def rows_after(
     [(floor,)] = connection.raw("SELECT number FROM feed_floor")
     if after < floor:
         return None
-    found = connection.raw(
+    rows = connection.raw(
         "SELECT number, term, changes FROM feed WHERE number > %s ORDER BY number",
         (after,),
     )
@@ -68,7 +68,7 @@ def rows_after(
             if changes is None
             else tuple((kind, key) for kind, key in json.loads(changes)),
         )
-        for number, term, changes in found
+        for number, term, changes in rows
     )
 
 

@@ -13,11 +13,16 @@ import contextlib
 import secrets
 
 from forewarn.clock import Clock
+from forewarn.cluster.lease import free_at
 from forewarn.cluster.port import LeaseRow
 from forewarn.cluster.times import Times
 from forewarn.store.port import NotLeaderError, StoreBusyError, StoreError
 from forewarn.store.postgres import lease
 from forewarn.store.postgres.connection import PostgresConnection
+
+SETTLE_MILLISECONDS = 2_000
+"""Maximum wait for the end of a commit whose connection was lost. The store then tries
+again, unless it is to stop."""
 
 LOCK = 0x666F7265
 """The advisory lock of a service without a cluster: "fore" in ASCII."""
@@ -33,7 +38,7 @@ class Fence:
         self._has_cluster, self._term = term is not None, term
         self._watched: tuple[int, int, float] | None = None
         """The term and beat of a lease, and when they were first seen."""
-        self.number = 0
+        self._number: int | None = None
         """The number of the last transaction of this store, or of the one before it."""
 
     @property
@@ -46,6 +51,12 @@ class Fence:
         """Return the term."""
         assert self._term is not None, "the row was read"
         return self._term
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last commit, at least that of the takeover."""
+        assert self._number is not None, "the row was read"
+        return self._number
 
     def take(self, connection: PostgresConnection) -> None:
         """Let `connection` write; raises StoreBusyError if another service does."""
@@ -80,7 +91,7 @@ class Fence:
         now = self._clock.monotonic()
         if self._watched is None or self._watched[:2] != (row.term, row.beat):
             self._watched = row.term, row.beat, now
-        return now >= self._watched[2] + Times().lease
+        return now >= free_at(row, Times(), self._watched[2])
 
     def release(self, connection: PostgresConnection) -> None:
         """Let others write before `connection` is closed, which the server sees later."""
@@ -91,14 +102,16 @@ class Fence:
     def read(self, connection: PostgresConnection) -> None:
         """Read the row, which `connection` alone may change from now on.
 
-        Raises NotLeaderError if another store began a term since.
+        Raises NotLeaderError if the term has ended.
         """
         if self._term is None:
             self._begin(connection)
         [(number, term)] = connection.raw("SELECT number, term FROM fence")
         if term != self._term:
             raise self._ended()
-        self.number = number
+        if self._number is None:
+            self._number = number
+        self._check(number, self.number)
 
     def enter(self, connection: PostgresConnection) -> int:
         """Begin a writing transaction, and return its number; raises NotLeaderError."""
@@ -110,21 +123,54 @@ class Fence:
         )
         if not rows:
             raise self._ended()
-        return rows[0][0]
+        [(number,)] = rows
+        self._check(number - 1, self.number)
+        return number
+
+    def skip(self, connection: PostgresConnection, count: int) -> None:
+        """Leave out the next numbers; raises NotLeaderError if the term has ended."""
+        rows = connection.raw(
+            "UPDATE fence SET number = number + %s WHERE term = %s RETURNING number",
+            (count, self._term),
+        )
+        if not rows:
+            raise self._ended()
+        [(self._number,)] = rows
 
     def leave(self, number: int) -> None:
         """Note that the transaction with this number was committed."""
-        self.number = number
+        self._number = number
 
-    def was_committed(self, connection: PostgresConnection, number: int) -> bool:
-        """Return whether the transaction that was last entered was committed.
+    def settle(self, connection: PostgresConnection, number: int) -> bool:
+        """Return whether the transaction that was last entered is committed, for good.
 
-        Raises NotLeaderError if another store has begun a term: the outcome is unknown.
+        Its session can still be at the commit, without a connection. The write waits for
+        its end, and the commit of the write for the standbys: they then have all before it.
+        Raises ConflictError if that session does not end soon, and NotLeaderError if the
+        term has ended: the outcome is then unknown.
         """
-        [row] = connection.raw("SELECT number, writer, term FROM fence")
-        if row[2] != self._term:
+        connection.begin()
+        connection.run(f"SET LOCAL lock_timeout = {SETTLE_MILLISECONDS}")
+        rows = connection.raw(
+            "UPDATE fence SET writer = writer WHERE term = %s RETURNING number, writer",
+            (self._term,),
+        )
+        if not rows:
             raise self._ended()
-        return tuple(row[:2]) == (number, self._writer)
+        connection.commit()
+        [(found, writer)] = rows
+        is_committed = (found, writer) == (number, self._writer)
+        self._check(found, number if is_committed else self.number)
+        return is_committed
+
+    def _check(self, found: int, expected: int) -> None:
+        if found != expected:
+            raise NotLeaderError(
+                f"term {self._term} of the store {self._place} has ended: the database is"
+                f" at transaction {found}, and this service at {expected}",
+                hint="Check whether it was restored, or a standby without the last"
+                " transactions was promoted; start this service again.",
+            )
 
     def _ended(self) -> NotLeaderError:
         return NotLeaderError(

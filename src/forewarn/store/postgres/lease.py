@@ -11,7 +11,7 @@ from forewarn.store.codec import Row
 from forewarn.store.postgres.connection import PostgresConnection
 
 CHANNEL = "forewarn"
-"""The channel of the bell: commits, positions, takeovers and releases."""
+"""The channel of notifications: commits, positions, takeovers and releases."""
 
 LEADER_NAME = "forewarn leader"
 """The application name of sessions that write."""
@@ -22,9 +22,11 @@ milliseconds. The candidate tries again after a failure."""
 
 _TABLES = """
 CREATE TABLE lease (
-  term bigint NOT NULL, holder text NOT NULL, url text NOT NULL, beat bigint NOT NULL
+  term bigint NOT NULL, holder text NOT NULL, url text NOT NULL, beat bigint NOT NULL,
+  seconds double precision NOT NULL, database text NOT NULL
 );
-INSERT INTO lease (term, holder, url, beat) VALUES (0, '', '', 0);
+INSERT INTO lease (term, holder, url, beat, seconds, database)
+VALUES (0, '', '', 0, 0, gen_random_uuid()::text);
 CREATE TABLE fence (
   number bigint NOT NULL, term bigint NOT NULL, writer text NOT NULL, fed bigint NOT NULL
 );
@@ -50,7 +52,7 @@ changes are in the feed: a store without a cluster writes none."""
 def read(connection: PostgresConnection) -> LeaseRow:
     """Return the row of the lease."""
     [row] = connection.raw(
-        "SELECT lease.term, holder, url, beat, number FROM lease, fence"
+        "SELECT lease.term, holder, url, beat, number, seconds, database FROM lease, fence"
     )
     return _row_of(row)
 
@@ -62,7 +64,12 @@ def exists(connection: PostgresConnection) -> bool:
 
 
 def take(
-    connection: PostgresConnection, seen: LeaseRow, *, holder: str, url: str
+    connection: PostgresConnection,
+    seen: LeaseRow,
+    *,
+    holder: str,
+    url: str,
+    seconds: float = 0.0,
 ) -> LeaseRow | None:
     """Begin a new term if the row still has the term and beat of `seen`."""
     connection.begin()
@@ -70,9 +77,9 @@ def take(
         # The old leader's renewals wait meanwhile.
         connection.run(f"SET LOCAL lock_timeout = {TAKE_MILLISECONDS}")
         taken = connection.raw(
-            "UPDATE lease SET term = term + 1, beat = beat + 1, holder = %s, url = %s"
-            " WHERE term = %s AND beat = %s RETURNING term",
-            (holder, url, seen.term, seen.beat),
+            "UPDATE lease SET term = term + 1, beat = beat + 1, holder = %s, url = %s,"
+            " seconds = %s WHERE term = %s AND beat = %s RETURNING term",
+            (holder, url, seconds, seen.term, seen.beat),
         )
         if not taken:
             return None
@@ -102,7 +109,7 @@ def renew(connection: PostgresConnection, term: int) -> LeaseRow | None:
     """Raise the beat if the row has this term; return the row, or None."""
     rows = connection.raw(
         "UPDATE lease SET beat = beat + 1 WHERE term = %s"
-        " RETURNING term, holder, url, beat, (SELECT number FROM fence)",
+        " RETURNING term, holder, url, beat, (SELECT number FROM fence), seconds, database",
         (term,),
     )
     return _row_of(rows[0]) if rows else None
@@ -132,5 +139,13 @@ def end_term(connection: PostgresConnection) -> None:
 
 
 def _row_of(row: Row) -> LeaseRow:
-    term, holder, url, beat, number = row
-    return LeaseRow(term=term, holder=holder, url=url, beat=beat, number=number)
+    term, holder, url, beat, number, seconds, database = row
+    return LeaseRow(
+        term=term,
+        holder=holder,
+        url=url,
+        beat=beat,
+        number=number,
+        seconds=seconds,
+        database=database,
+    )

@@ -72,10 +72,18 @@ def bring_up_to_date(
     while (done := count_done(connection, place, steps)) < len(steps):
         if done:
             step = steps[done]
-            sql, run = [translated(each) for each in statements(step.sql)], [step]
+            sql, run = (
+                [translated(statement) for statement in statements(step.sql)],
+                [step],
+            )
         else:
-            made = definitions(steps)
-            everything = (_DONE, *lease.SCHEMA, *made.tables, *made.indexes.values())
+            schema = definitions(steps)
+            everything = (
+                _DONE,
+                *lease.SCHEMA,
+                *schema.tables,
+                *schema.indexes.values(),
+            )
             sql, run = [dialect.definition(each) for each in everything], steps
         connection.begin()
         try:

@@ -27,7 +27,7 @@ def read(connection: PostgresConnection) -> tuple[ReplicaRow, ...]:
 
 
 def write(connection: PostgresConnection, row: ReplicaRow) -> None:
-    """Write the row of a replica and raise its beat; ring the bell."""
+    """Write the row of a replica and count its heartbeat, and notify the others."""
     connection.raw(
         "WITH written AS (INSERT INTO replicas"
         " (key, name, url, position, beat, role, version, led_for)"

@@ -1,8 +1,8 @@
 """The durable store in PostgreSQL: one process, one writer at a time.
 
 The right to write is in `fence`. With one writer, the cache of records may assume
-the same as in SQLite. A commit is durable before it returns, if the server's setting
-`synchronous_commit` is not `off`; this store then switches it on.
+the same as in SQLite. A commit is durable before it returns, here and at a synchronous
+standby: this store switches `synchronous_commit` on if the server's setting promises less.
 
 If the connection is lost, the store connects again for some time, so that a restart of the
 server only delays what it does. A transaction that was not committed runs again, and so
@@ -17,8 +17,10 @@ from forewarn.clock import Clock, SystemClock
 from forewarn.store.cache import Committed, RememberingTransaction
 from forewarn.store.migrate import load_steps
 from forewarn.store.port import (
+    ConflictError,
     InterruptedWorkError,
     LostError,
+    NotLeaderError,
     Reader,
     StoreBusyError,
     StoreError,
@@ -43,6 +45,10 @@ that ends is started again by systemd."""
 BUSY_SECONDS = 4.0
 """Maximum wait at the start for another service, longer than a lease. The lock of a service
 that was killed ends when the server notices that, mostly at once."""
+
+DURABLE = frozenset({"on", "remote_apply"})
+"""Values of the server's setting `synchronous_commit` with which a commit returns only when
+it is on the disks of this server and of the synchronous standby."""
 
 AGAIN_SECONDS = 0.1
 """Pause between attempts to connect."""
@@ -122,7 +128,7 @@ class PostgresStore:
         connection = PostgresConnection(self._url)
         try:
             [(setting,)] = connection.raw("SHOW synchronous_commit")
-            if setting == "off":
+            if setting not in DURABLE:
                 connection.run("SET synchronous_commit = on")
             self._fence.take(connection)
         except BaseException:
@@ -141,14 +147,12 @@ class PostgresStore:
 
     def _attempt(self, work: Callable[[Transaction], T]) -> T:
         self._check_open()
-        known, self._writer = self._writer, None
-        writer = known or self._taken_again()
+        writer, self._writer = self._writer, None
+        if writer is None:
+            writer, _ = self._again(self._fence.read)
         try:
             writer.begin()
             number = self._fence.enter(writer)
-            if number != self._fence.number + 1:
-                # Another state was restored meanwhile: what is cached may be wrong.
-                self._committed.forget()
             transaction = FeedingTransaction(writer, self._committed)
             result = work(transaction)
             transaction.send_all()
@@ -169,44 +173,60 @@ class PostgresStore:
                 self._writer = writer
         return result
 
+    def skip_numbers(self, count: int) -> None:
+        """Let the next transaction have a number that is higher by `count`."""
+
+        def skip() -> None:
+            self._check_open()
+            assert self._writer is not None, "nothing was written yet"
+            self._fence.skip(self._writer, count)
+
+        self._write_lock.run(skip)
+
     def _commit(self, writer: PostgresConnection, number: int) -> PostgresConnection:
         """Commit, and return the connection for the next transaction.
 
         If the connection is lost meanwhile, this finds out the outcome. It raises
-        LostError if the transaction was not committed, and StoreGoneError if the database
-        does not answer.
+        LostError if the transaction was not committed, StoreGoneError if the database
+        does not answer, and NotLeaderError if the term has ended.
         """
         try:
             writer.commit()
         except LostError:
             writer.close()
-            another = self._connect_again()
-            if not self._fence.was_committed(another, number):
+            another, is_committed = self._again(
+                lambda connection: self._fence.settle(connection, number)
+            )
+            if not is_committed:
                 another.close()
                 raise
             return another
         return writer
 
-    def _taken_again(self) -> PostgresConnection:
-        """Connect after the connection was lost outside a commit."""
-        writer = self._connect_again()
-        try:
-            self._fence.read(writer)
-        except BaseException:
-            self._is_closed = True
-            writer.close()
-            raise
-        return writer
+    def _again(
+        self, ask: Callable[[PostgresConnection], T]
+    ) -> tuple[PostgresConnection, T]:
+        """Connect after the connection was lost, and return the answer of `ask` too.
 
-    def _connect_again(self) -> PostgresConnection:
-        """Connect after the connection was lost; raises StoreGoneError after some time.
-
-        The lock of a lost connection ends when the server notices the loss.
+        The lock of a lost connection ends when the server notices the loss. Any error
+        closes the store; raises StoreGoneError after some time.
         """
+
+        def connected() -> tuple[PostgresConnection, T]:
+            connection = self._connect()
+            try:
+                return connection, ask(connection)
+            except BaseException:
+                connection.close()
+                raise
+
         try:
             return self._patiently(
-                self._connect, PATIENCE_SECONDS, LostError, StoreBusyError
+                connected, PATIENCE_SECONDS, LostError, StoreBusyError, ConflictError
             )
+        except NotLeaderError:
+            self._is_closed = True
+            raise
         except StoreError as error:
             self._is_closed = True
             raise StoreGoneError(error.message, hint=error.hint) from error
@@ -218,11 +238,11 @@ class PostgresStore:
         changes the records, and afterwards each of its transactions is refused.
         """
         try:
-            return self._write_lock.run(lambda: self._look(work))
+            return self._write_lock.run(lambda: self._run_read(work))
         except LostError:
             return self.read(work)
 
-    def _look(self, work: Callable[[Reader], T]) -> T:
+    def _run_read(self, work: Callable[[Reader], T]) -> T:
         self._check_open()
         writer = self._writer
         if writer is None:

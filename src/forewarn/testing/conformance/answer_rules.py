@@ -200,17 +200,17 @@ def _whole(transcript: Transcript) -> Iterator[Witness]:
 
 
 def _old_tags(transcript: Transcript) -> Iterator[Witness]:
-    for each in transcript.tag_reads:
-        tag = each.old.exchange.header("ETag")
+    for read in transcript.tag_reads:
+        tag = read.old.exchange.header("ETag")
         request = f"If-None-Match: {tag}, the tag of an earlier document"
-        events = ", ".join(map(describe, each.new.events)) or "no events"
+        events = ", ".join(map(describe, read.new.events)) or "no events"
         yield judged(
-            f"{request}: {each.exchange.status}",
-            each.new.exchange,
-            each.exchange,
-            is_right=each.exchange.status == each.new.exchange.status,
+            f"{request}: {read.exchange.status}",
+            read.new.exchange,
+            read.exchange,
+            is_right=read.exchange.status == read.new.exchange.status,
             wrong=f"{request}: the document has {events}, but the answer is "
-            f"{each.exchange.outcome}",
+            f"{read.exchange.outcome}",
         )
 
 

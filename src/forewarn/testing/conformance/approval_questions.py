@@ -50,7 +50,7 @@ MALFORMED = (
 )
 
 OLDEST = VERSIONS[0]
-_HIDDEN = frozenset(each.value for each in OLDEST.hidden)
+_HIDDEN = frozenset(event_type.value for event_type in OLDEST.hidden)
 
 CHUNKED = ("Transfer-Encoding", "chunked")
 

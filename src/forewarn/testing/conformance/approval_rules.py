@@ -276,7 +276,7 @@ def _heads(
 def _headless(post: Exchange) -> str:
     is_preview = post.target == target(VERSIONS[0].name)
     headers = [value for name, value in post.headers if name.lower() == "metadata"]
-    is_right = [each.lower() for each in headers] == ["true"]
+    is_right = [header.lower() for header in headers] == ["true"]
     return "" if is_right or is_preview else f"with Metadata {headers}"
 
 

@@ -72,13 +72,15 @@ class Passed:
         """Raise ValueError if there is no witness, or one of a violation."""
         if not self.witnesses or self.count < len(self.witnesses):
             raise ValueError("a passed check needs a witness")
-        if any(each.complaint for each in self.witnesses):
+        if any(witness.complaint for witness in self.witnesses):
             raise ValueError("a passed check cannot have a witness of a violation")
 
     @property
     def remark(self) -> str:
         """Return the first remark; empty if there is none."""
-        return next((each.remark for each in self.witnesses if each.remark), "")
+        return next(
+            (witness.remark for witness in self.witnesses if witness.remark), ""
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

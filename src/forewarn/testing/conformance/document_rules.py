@@ -326,7 +326,7 @@ RULES = (
     Rule(
         "2.4",
         "the type is one of five",
-        _one_of("EventType", [each.value for each in EventType]),
+        _one_of("EventType", [event_type.value for event_type in EventType]),
         needs=AN_EVENT,
     ),
     Rule(
@@ -357,7 +357,7 @@ RULES = (
     Rule(
         "2.8",
         "EventSource is Platform or User",
-        _one_of("EventSource", [each.value for each in EventSource]),
+        _one_of("EventSource", [source.value for source in EventSource]),
         needs=AN_EVENT,
     ),
     Rule(

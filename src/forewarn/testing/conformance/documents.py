@@ -134,9 +134,11 @@ def read_document(exchange: Exchange, version: ApiVersion) -> Document:
         elements = cast("list[object]", listed)
     elif not fault:
         fault = f"Events is {brief(listed)}, not an array"
-    events = [cast("Members", each) for each in elements if isinstance(each, dict)]
+    events = [
+        cast("Members", element) for element in elements if isinstance(element, dict)
+    ]
     if len(events) < len(elements):
-        stray = next(each for each in elements if not isinstance(each, dict))
+        stray = next(element for element in elements if not isinstance(element, dict))
         fault = f"Events has {brief(stray)}, which is not an object"
     return Document(
         version=version,
@@ -246,7 +248,9 @@ def approved_ids(body: bytes | None) -> list[str]:
     """
     try:
         requests: Any = json.loads(body or b"")["StartRequests"]
-        return list(dict.fromkeys(str(each["EventId"]).upper() for each in requests))
+        return list(
+            dict.fromkeys(str(request["EventId"]).upper() for request in requests)
+        )
     except (ValueError, LookupError, TypeError):
         return []
 

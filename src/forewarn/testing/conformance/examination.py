@@ -164,5 +164,5 @@ class Examination:
 
     @property
     def _is_too_slow(self) -> bool:
-        slow = (each.broken is How.TOO_SLOW for each in self.seen.exchanges)
+        slow = (exchange.broken is How.TOO_SLOW for exchange in self.seen.exchanges)
         return sum(slow) >= SLOW_MAX

@@ -135,7 +135,9 @@ class Inquiry:
         ]
         if not answers:
             raise NoAnswerError(exchanges[0])
-        if any(each.status == HTTPStatus.TOO_MANY_REQUESTS for each in exchanges):
+        if any(
+            exchange.status == HTTPStatus.TOO_MANY_REQUESTS for exchange in exchanges
+        ):
             self._is_patient = False
             self._need_patience()
         return tuple(exchanges)

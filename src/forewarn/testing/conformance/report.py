@@ -63,7 +63,7 @@ class Report:
 
     def count(self, verdict: type[Verdict]) -> int:
         """Return how many findings have this verdict."""
-        return sum(isinstance(each.verdict, verdict) for each in self.findings)
+        return sum(isinstance(finding.verdict, verdict) for finding in self.findings)
 
     @property
     def passed(self) -> bool:
@@ -118,7 +118,7 @@ def summary(report: Report) -> str:
 def document(report: Report) -> dict[str, Any]:
     """Return the report as JSON."""
     used: dict[int, Exchange] = {}
-    findings = [_finding(each, used) for each in report.findings]
+    findings = [_finding(finding, used) for finding in report.findings]
     return {
         "format": FORMAT,
         "url": report.url,
@@ -143,7 +143,7 @@ def _finding(finding: Finding, used: dict[int, Exchange]) -> dict[str, Any]:
     count = verdict.count if isinstance(verdict, Passed) else 1
     evidence = witnesses_of(verdict)
     for witness in evidence:
-        used.update((each.number, each) for each in witness.exchanges)
+        used.update((exchange.number, exchange) for exchange in witness.exchanges)
     return {
         "clause": finding.clause,
         "expected": finding.expected,
@@ -154,7 +154,7 @@ def _finding(finding: Finding, used: dict[int, Exchange]) -> dict[str, Any]:
         "evidence": [
             {
                 "saw": witness.saw,
-                "exchanges": [each.number for each in witness.exchanges],
+                "exchanges": [exchange.number for exchange in witness.exchanges],
             }
             for witness in evidence
         ],
@@ -249,19 +249,21 @@ def markdown(report: Report, *, with_evidence: bool) -> str:
         "| clause | expected | verdict | seen or needed |",
         "|---|---|---|---|",
     ]
-    for each in report.findings:
+    for finding in report.findings:
         cells = (
-            each.clause,
-            each.expected,
-            name_of(each.verdict),
-            detail(each.verdict),
+            finding.clause,
+            finding.expected,
+            name_of(finding.verdict),
+            detail(finding.verdict),
         )
         escaped = (printable(cell).replace("|", "\\|") for cell in cells)
         lines.append(f"| {' | '.join(escaped)} |")
     if with_evidence:
         lines += ["", "## Evidence"]
-        for each in report.findings:
-            if listed := list(evidence(each)):
-                title = f"{each.clause} {each.expected}: {name_of(each.verdict)}"
+        for finding in report.findings:
+            if listed := list(evidence(finding)):
+                title = (
+                    f"{finding.clause} {finding.expected}: {name_of(finding.verdict)}"
+                )
                 lines += ["", f"### {title}", "", "```text", *listed, "```"]
     return "\n".join([*lines, ""])

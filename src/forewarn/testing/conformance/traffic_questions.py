@@ -76,7 +76,7 @@ def _goes_on(inquiry: Inquiry) -> Iterator[Witness]:
 def _need_kept(inquiry: Inquiry) -> None:
     """Raise UntriedError unless two plain GETs are answered on one connection."""
     exchanges = inquiry.ask_in_turn(PLAIN, PLAIN)
-    if [each.status for each in exchanges] != [HTTPStatus.OK, HTTPStatus.OK]:
+    if [exchange.status for exchange in exchanges] != [HTTPStatus.OK, HTTPStatus.OK]:
         raise UntriedError(A_KEPT_CONNECTION)
 
 

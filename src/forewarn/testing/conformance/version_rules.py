@@ -114,7 +114,7 @@ def _hidden(hidden: EventType) -> Callable[[Transcript], Iterator[Witness]]:
 
 def _not_hidden(transcript: Transcript) -> Iterator[Witness]:
     for newest, other in _at_once(transcript):
-        hidden = [each.value for each in other.version.hidden]
+        hidden = [event_type.value for event_type in other.version.hidden]
         wanted, actual = (
             [
                 event_id(event)

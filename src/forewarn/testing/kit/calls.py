@@ -79,14 +79,17 @@ class _Call:
     @functools.cached_property
     def _forms(self) -> Mapping[str, Form]:
         return {
-            each.name: form_of(each.name, each.annotation) for each in self._parameters
+            parameter.name: form_of(parameter.name, parameter.annotation)
+            for parameter in self._parameters
         }
 
     @functools.cached_property
     def _listed(self) -> frozenset[str]:
         """Name of the parameter for any number of values, if there is one."""
         return frozenset(
-            each.name for each in self._parameters if each.kind is each.VAR_POSITIONAL
+            parameter.name
+            for parameter in self._parameters
+            if parameter.kind is parameter.VAR_POSITIONAL
         )
 
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
@@ -108,9 +111,10 @@ class _Call:
     @functools.cached_property
     def _needed(self) -> tuple[str, ...]:
         return tuple(
-            each.name
-            for each in self._parameters
-            if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
+            parameter.name
+            for parameter in self._parameters
+            if parameter.default is parameter.empty
+            and parameter.kind is not parameter.VAR_POSITIONAL
         )
 
     def _refuse(
@@ -121,10 +125,14 @@ class _Call:
         parameters = self._parameters
         hint = f"Use {name}({', '.join(_shown(parameters))})."
         known = [
-            each.name for each in parameters if each.kind is not each.VAR_POSITIONAL
+            parameter.name
+            for parameter in parameters
+            if parameter.kind is not parameter.VAR_POSITIONAL
         ]
         placed = [
-            each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD
+            parameter.name
+            for parameter in parameters
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         ]
         for key in kwargs:
             if key not in known:
@@ -144,16 +152,20 @@ class _Call:
 def _shown(parameters: Sequence[inspect.Parameter]) -> list[str]:
     """Return parameters as in source code, without types."""
     parts: list[str] = []
-    for each in parameters:
-        is_named = each.kind is each.KEYWORD_ONLY
+    for parameter in parameters:
+        is_named = parameter.kind is parameter.KEYWORD_ONLY
         if is_named and not any(word.startswith("*") for word in parts):
             parts.append("*")
-        word = f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name
-        default = each.default
+        word = (
+            f"*{parameter.name}"
+            if parameter.kind is parameter.VAR_POSITIONAL
+            else parameter.name
+        )
+        default = parameter.default
         if isinstance(default, MappingProxyType):
             # A reader writes a dictionary; the default only cannot be changed.
             default = dict(cast("MappingProxyType[str, object]", default))
-        parts.append(word if default is each.empty else f"{word}={default!r}")
+        parts.append(word if default is parameter.empty else f"{word}={default!r}")
     return parts
 
 

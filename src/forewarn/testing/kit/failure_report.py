@@ -57,7 +57,9 @@ def story(core: AnyCore, *, vms: Sequence[str] = ()) -> list[str]:
     before = f" ({more} before)" if more > 0 else ""
     lines.append(f"requests{whose}{before}:")
     now = core.instant
-    lines += [f"  {request_line(each, now=now)}" for each in requests[-REQUESTS_SHOWN:]]
+    lines += [
+        f"  {request_line(request, now=now)}" for request in requests[-REQUESTS_SHOWN:]
+    ]
     return lines
 
 

@@ -47,7 +47,7 @@ def form_of(name: str, annotation: Any) -> Form:
     is_union = isinstance(annotation, UnionType) or NoneType in get_args(annotation)
     members = frozenset(get_args(annotation) if is_union else (annotation,))
     may_be_none = NoneType in members
-    choices = [each for each in members if get_origin(each) is Literal]
+    choices = [member for member in members if get_origin(member) is Literal]
     if choices:
         form = _choice(get_args(choices[0]))
     else:

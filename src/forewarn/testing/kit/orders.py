@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from forewarn.control.requests.admission import MAINTENANCE
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.control.requests.verbs.changes import CHANGES
+from forewarn.control.rules.maintenance import MAINTENANCE
 from forewarn.control.transactions.work import Work
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import NotFoundError, RefusedError
@@ -196,9 +196,9 @@ def type_of(action: Action) -> EventType:
 
 def event_type_of(name: str) -> EventType:
     """Return the event type with this name in any case; raises NotFoundError."""
-    for each in EventType:
-        if each.value.lower() == name.lower():
-            return each
+    for event_type in EventType:
+        if event_type.value.lower() == name.lower():
+            return event_type
     raise unknown("event type", name, [each.value for each in EventType])
 
 
@@ -212,7 +212,7 @@ def source_of(name: str | None, event_type: EventType) -> EventSource:
     if name is None:
         is_user = event_type is EventType.TERMINATE
         return EventSource.USER if is_user else EventSource.PLATFORM
-    for each in EventSource:
-        if each.value.lower() == name.lower():
-            return each
+    for source in EventSource:
+        if source.value.lower() == name.lower():
+            return source
     raise unknown("source", name, [each.value for each in EventSource])

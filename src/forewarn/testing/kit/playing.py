@@ -125,7 +125,7 @@ class Playing:
             self._begun.result()
         else:
             self._runner.check()
-        failures = [each for each in self._runner.findings if each.failed]
+        failures = [finding for finding in self._runner.findings if finding.failed]
         if failures or is_over:
             _judge(self._core, self._scenario, failures, is_over=is_over)
             return

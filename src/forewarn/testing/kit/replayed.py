@@ -166,7 +166,7 @@ class ReplayCore(AnyCore):
     def advance(self, by: Micros) -> None:
         """Advance the time at once, on the loop; see `Replay.jump`."""
         if not self.has_own_time:
-            there = frozenset(each.event_id for each in self.replay.events.all)
+            there = frozenset(event.event_id for event in self.replay.events.all)
             self._jumps.append((self.instant, by, there))
         self.replay.jump(by)
         self.bell.ring()
@@ -228,8 +228,8 @@ def judge(core: ReplayCore) -> None:
         asked=replay.asked,
         is_over=True,
     )
-    failed = [each for each in findings(facts, core.expected) if each.failed]
+    failed = [finding for finding in findings(facts, core.expected) if finding.failed]
     if failed:
-        lines = [f"  {each.sentence}" for each in failed]
+        lines = [f"  {finding.sentence}" for finding in failed]
         sentence = "\n".join(["clients did not meet the recording:", *lines])
         raise failure_report.failure(core, f"{sentence}\n  {HINT}", vms=[])

@@ -52,7 +52,7 @@ async def _visits(
 def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
     """Raise NotSeenError if the VM has received its events less often than expected."""
     entries = core.requests([vm])
-    had = sum(each.is_answered_poll for each in entries)
+    had = sum(entry.is_answered_poll for entry in entries)
     if had < at_least:
         sentence = f"{vm} polled {had} times; expected {at_least}"
         if others := len(entries) - had:

@@ -52,7 +52,7 @@ class Roster:
         return tuple(self.vm(name).name for name in flat(names))
 
     def hosts_named(self, names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
-        """Return names of hosts, as `named` does for VMs."""
+        """Return names of hosts; raises NotFoundError for an unknown one."""
         names_flat, known = flat(names), self.hosts
         for name in names_flat:
             if name not in known:

@@ -41,14 +41,14 @@ def test_prometheus_firing_and_pending_alerts_are_read() -> None:
         Fires("C", state="inactive").of_prometheus(),
         warnings=["one"],
     )
-    found = of_prometheus(body)
-    assert [(each.name, each.is_pending) for each in found] == [
+    alerts = of_prometheus(body)
+    assert [(alert.name, alert.is_pending) for alert in alerts] == [
         ("A", False),
         ("B", True),
     ]
-    assert found[0].labels["severity"] == "page"
-    assert [each.name for each in counted(found, ALL, pending=False)] == ["A"]
-    assert len(counted(found, ALL, pending=True)) == 2
+    assert alerts[0].labels["severity"] == "page"
+    assert [alert.name for alert in counted(alerts, ALL, pending=False)] == ["A"]
+    assert len(counted(alerts, ALL, pending=True)) == 2
 
 
 def test_alertmanager_active_alerts_are_read() -> None:
@@ -58,8 +58,8 @@ def test_alertmanager_active_alerts_are_read() -> None:
         Fires("C", state="inhibited").of_alertmanager(),
     ]
     listed.append({**listed[0], "status": {"state": "unprocessed"}})
-    found = of_alertmanager(json.dumps(listed).encode())
-    assert [each.name for each in found] == ["A", "A"]
+    alerts = of_alertmanager(json.dumps(listed).encode())
+    assert [alert.name for alert in alerts] == ["A", "A"]
 
 
 BAD_PROMETHEUS: list[Any] = [

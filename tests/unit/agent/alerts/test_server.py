@@ -23,18 +23,18 @@ KINDS = pytest.mark.parametrize("kind", [PROMETHEUS, ALERTMANAGER])
 
 
 def ask(fake: FakeAlerts, **settings: object) -> AlertSummary:
-    made = GateSettings(**{fake.kind: fake.url, **settings})  # pyright: ignore[reportArgumentType]
-    return AlertServer(made, clock=SystemClock()).ask(5 * SECOND)
+    gate_settings = GateSettings(**{fake.kind: fake.url, **settings})  # pyright: ignore[reportArgumentType]
+    return AlertServer(gate_settings, clock=SystemClock()).ask(5 * SECOND)
 
 
 @KINDS
 def test_server_is_queried_under_its_base_path(kind: str) -> None:
     with FakeAlerts(kind=kind, base="/behind/a/proxy") as fake:
         fake.alerts = (Fires("DiskFull"), Fires("Watchdog"))
-        found = ask(fake)
-        assert found.answer is GateAnswer.ALERTS
-        assert (found.alerts, found.all_alerts) == (1, 2)
-        assert found.text == "1 alert fires: DiskFull"
+        alert_summary = ask(fake)
+        assert alert_summary.answer is GateAnswer.ALERTS
+        assert (alert_summary.alerts, alert_summary.all_alerts) == (1, 2)
+        assert alert_summary.text == "1 alert fires: DiskFull"
         assert ask(fake, ignore=("*",)).answer is GateAnswer.CLEAR
 
 
@@ -82,9 +82,11 @@ def test_hanging_server_times_out() -> None:
 
 @needs_openssl
 def test_untrusted_certificate_is_rejected(tmp_path: Path) -> None:
-    made = certificate_in(tmp_path)
-    with FakeAlerts(tls=made.server()) as fake:
-        assert ask(fake, ca_file=str(made.certificate)).answer is GateAnswer.CLEAR
+    certificate = certificate_in(tmp_path)
+    with FakeAlerts(tls=certificate.server()) as fake:
+        assert (
+            ask(fake, ca_file=str(certificate.certificate)).answer is GateAnswer.CLEAR
+        )
         with pytest.raises(ForewarnError):
             ask(fake)
 
@@ -122,23 +124,23 @@ OPEN = AlertSummary(
 
 
 def said_of(make: Callable[[], Server], numbers: int = 1) -> list[GateResponse]:
-    said: list[GateResponse] = []
+    gate_responses: list[GateResponse] = []
     there = threading.Semaphore(0)
 
     def tell(each: GateResponse) -> None:
-        said.append(each)
+        gate_responses.append(each)
         there.release()
 
     keeper = Gatekeeper(make, tell=tell, timeout=SECOND)
     for number in range(1, numbers + 1):
         keeper.ask(AskGate(number=number))
         assert there.acquire(timeout=30)
-    return said
+    return gate_responses
 
 
 def test_each_query_gets_its_answer() -> None:
-    said = said_of(lambda: Scripted(lambda: OPEN), numbers=3)
-    assert [(each.number, each.answer) for each in said] == [
+    gate_responses = said_of(lambda: Scripted(lambda: OPEN), numbers=3)
+    assert [(response.number, response.answer) for response in gate_responses] == [
         (number, GateAnswer.CLEAR) for number in (1, 2, 3)
     ]
 

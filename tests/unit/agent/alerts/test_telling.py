@@ -146,15 +146,15 @@ def test_status_shows_the_gate_and_the_delayed_events() -> None:
         "detail": FIRES,
         "holds": ["E1"],
     }
-    words = list(status.words_of(document, now=START))
+    arguments = list(status.words_of(document, now=START))
     assert (
         "gate      alerts since 2026-03-02T12:00:00Z: 2 alerts fire: DiskFull, NodeDown "
-        "(Prometheus at http://p)" in words
+        "(Prometheus at http://p)" in arguments
     )
     assert (
         "  approval    not yet: held back while 2 alerts fire: DiskFull, NodeDown "
         "(Prometheus at http://p); at 2026-03-02T12:15:00Z it starts without an approval"
-    ) in words
+    ) in arguments
 
 
 def test_status_without_an_answer_or_delayed_events() -> None:
@@ -228,7 +228,7 @@ def test_try_shows_when_alerts_are_queried() -> None:
     ]
     without = replace(POLICY, gate=None)
     trial = attempt(without, [notice()], name="vm1", now=START)
-    assert [each.text for each in trial.happenings] == ["approve"]
+    assert [happening.text for happening in trial.happenings] == ["approve"]
 
 
 def test_effective_settings_show_the_gate(

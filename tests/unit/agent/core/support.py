@@ -177,7 +177,7 @@ class Life:
 
     @property
     def heard(self) -> Micros:
-        """For how long the endpoint has answered."""
+        """Time for which the endpoint has answered."""
         return self.now - self.began - self.silence
 
     def poll(self, *notices: Notice, times: int = 1) -> Decision:
@@ -235,8 +235,10 @@ class Life:
 
     def hear(self, name: str, *, is_prepared: bool, event_id: str = "E1") -> Decision:
         """Let another agent answer."""
-        said = PeerResponse(event_id=event_id, name=name, is_prepared=is_prepared)
-        return self.give(said)
+        peer_response = PeerResponse(
+            event_id=event_id, name=name, is_prepared=is_prepared
+        )
+        return self.give(peer_response)
 
     def lock_says(
         self, answer: LockAnswer, *, until: Micros = 0, detail: str = ""

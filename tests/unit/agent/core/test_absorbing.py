@@ -109,7 +109,7 @@ def test_event_that_returns_after_recovery_is_prepared_again() -> None:
     life.end("flush")
     life.poll(EVENT, times=2)
     assert life.task().round == 2
-    # Who recovers still is waited for.
+    # A VM that still recovers is waited for.
     life.end("drain")
     assert life.begun()[-1] == ("E1", "prepare", "drain")
     life.end("drain")
@@ -373,7 +373,7 @@ def test_run_id_is_a_valid_file_name() -> None:
     life.end("drain")
     names = {run.run_id for run in life.runs}
     assert len(names) == 3
-    assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,120}", each) for each in names)
+    assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,120}", name) for name in names)
 
 
 def test_memory_is_unchanged_if_nothing_changes() -> None:

@@ -110,7 +110,7 @@ def test_remaining_time_is_shared_among_groups(
     wishes: tuple[int, ...], left_of_them: int, first: int
 ) -> None:
     handlers = [Handler(name=f"h{wish}", timeout=wish * SECOND) for wish in wishes]
-    found = budget.times(
+    times = budget.times(
         handlers[0],
         [[handler] for handler in handlers],
         until=START + left_of_them * SECOND,
@@ -118,7 +118,7 @@ def test_remaining_time_is_shared_among_groups(
         policy=Policy(stop_grace=0),
         now=START,
     )
-    assert found == (START + first * SECOND, START + first * SECOND)
+    assert times == (START + first * SECOND, START + first * SECOND)
 
 
 def test_handler_that_only_recovers_gets_no_share() -> None:
@@ -319,7 +319,7 @@ def test_deadlines_are_in_order(
         for index, each in enumerate(timeouts)
     ]
     end = None if until is None else START + until * 100 * MILLISECOND
-    found = budget.times(
+    times = budget.times(
         handlers[0],
         [[handler] for handler in handlers],
         until=end,
@@ -327,11 +327,11 @@ def test_deadlines_are_in_order(
         policy=Policy(stop_grace=grace * SECOND),
         now=START,
     )
-    if found is None:
+    if times is None:
         assert end is not None
         assert end - START < budget.LEAST
         return
-    stop, kill = found
+    stop, kill = times
     assert START < stop <= kill
     assert stop <= START + handlers[0].timeout
     assert kill - stop <= max(grace * SECOND, kill - START - handlers[0].timeout)

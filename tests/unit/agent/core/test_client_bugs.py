@@ -192,11 +192,11 @@ def test_no_recovery_is_skipped_when_several_events_end_together() -> None:
     )
     life = Life(policy(*handlers, rules=rules))
     life.poll(*(notice(f"E{n}", description=f"h{n}") for n in range(4)))
-    for each in handlers:
-        life.end(each.name)
+    for handler in handlers:
+        life.end(handler.name)
     gone(life)
-    for each in handlers:
-        life.end(each.name)
+    for handler in handlers:
+        life.end(handler.name)
     assert life.owed() == []
     assert sorted(life.begun()[4:]) == [(f"E{n}", "recover", f"h{n}") for n in range(4)]
 

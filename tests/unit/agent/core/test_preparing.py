@@ -180,7 +180,7 @@ def test_wait_for_a_busy_handler_has_no_limit_without_a_deadline() -> None:
 
 
 def test_next_retry_in_a_group_sets_the_wake_time() -> None:
-    again = [replace(each, retries=1) for each in (DRAIN, FLUSH)]
+    again = [replace(handler, retries=1) for handler in (DRAIN, FLUSH)]
     life = Life(policy(*again, rules=(prepare(("drain", "flush")),)))
     life.poll(notice())
     life.end("drain", StepState.FAILED)

@@ -462,7 +462,7 @@ def test_pending_recovery_is_never_forgotten() -> None:
     life.end("drain")
     gone(life)
     life.memory = replace(
-        life.memory, tasks=tuple(replace(each, gone=1) for each in life.memory.tasks)
+        life.memory, tasks=tuple(replace(task, gone=1) for task in life.memory.tasks)
     )
     life.now += 30 * DAY
     life.give()

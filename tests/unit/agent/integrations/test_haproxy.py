@@ -35,8 +35,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[FakeHaproxy]:
     fake = FakeHaproxy("app/web_1", "app/web_2", "api/web_1", "api/web_10")
-    with serving(fake, tmp_path / "admin.sock") as made:
-        yield made
+    with serving(fake, tmp_path / "admin.sock") as haproxy:
+        yield haproxy
 
 
 def worker(proxy: FakeHaproxy, tmp_path: Path, **more: Any) -> Worker:
@@ -476,11 +476,11 @@ def test_server_without_visible_sessions_is_not_drained(
     real = proxy.answer
 
     def hiding(command: str) -> str:
-        said = real(command)
+        message = real(command)
         if "show stat" in command:
-            lines = said.splitlines(keepends=True)
-            said = "".join(each for each in lines if "app,web_1," not in each)
-        return said
+            lines = message.splitlines(keepends=True)
+            message = "".join(line for line in lines if "app,web_1," not in line)
+        return message
 
     proxy.answer = hiding
     handler = worker(proxy, tmp_path)

@@ -28,8 +28,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[FakeHaproxy]:
     fake = FakeHaproxy("app/web_1", "api/web_1")
-    with serving(fake, tmp_path / "admin.sock") as made:
-        yield made
+    with serving(fake, tmp_path / "admin.sock") as haproxy:
+        yield haproxy
 
 
 def worker(proxy: FakeHaproxy, tmp_path: Path, **more: Any) -> Worker:

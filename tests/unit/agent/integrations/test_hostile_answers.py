@@ -88,7 +88,7 @@ def kubernetes(directory: Path) -> Generator[Stage]:
 
         def is_prepared() -> bool:
             node = fake.nodes[NODE]
-            kinds = {each["type"] for each in node["status"]["conditions"]}
+            kinds = {condition["type"] for condition in node["status"]["conditions"]}
             return (
                 node["spec"].get("unschedulable") is True
                 and bool(node["spec"].get("taints"))
@@ -152,7 +152,9 @@ def nomad(directory: Path) -> Generator[Stage]:
             is_prepared=lambda: (
                 fake.eligibility == "ineligible"
                 and fake.drain is None
-                and all(each.status != "running" for each in fake.allocations)
+                and all(
+                    allocation.status != "running" for allocation in fake.allocations
+                )
             ),
             is_undone=lambda: fake.eligibility == "eligible" and fake.drain is None,
         )

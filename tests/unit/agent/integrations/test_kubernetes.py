@@ -63,7 +63,12 @@ def test_prepare_and_recover_are_idempotent(cluster: Cluster) -> None:
     first = json.dumps(fake.node()["spec"])
     assert cluster.prepare(worker).detail == "tainted, cordoned"
     assert json.dumps(fake.node()["spec"]) == first
-    assert len([each for each in fake.asked("PATCH") if "status" not in each.path]) == 1
+    assert (
+        len(
+            [request for request in fake.asked("PATCH") if "status" not in request.path]
+        )
+        == 1
+    )
     cluster.recover(worker, notice())
     assert cluster.recover(worker).detail == "nothing had to be undone"
     assert len(fake.events) == 2
@@ -134,7 +139,9 @@ def test_changes_of_earlier_settings_are_undone_too(cluster: Cluster) -> None:
     assert len(node["spec"]["taints"]) == 3
     cluster.recover(worker, notice())
     assert node["spec"] == {"taints": [THEIRS]}
-    assert [each["status"] for each in cluster.fake.conditions("Old")] == ["False"]
+    assert [condition["status"] for condition in cluster.fake.conditions("Old")] == [
+        "False"
+    ]
 
 
 def test_node_changed_by_others_is_read_again(cluster: Cluster) -> None:
@@ -145,7 +152,7 @@ def test_node_changed_by_others_is_read_again(cluster: Cluster) -> None:
 
     fake.before_patch = someone
     cluster.prepare(closes(cluster))
-    keys = [each["key"] for each in fake.node()["spec"]["taints"]]
+    keys = [taint["key"] for taint in fake.node()["spec"]["taints"]]
     assert keys == ["gpu", "new", "forewarn/maintenance"]
 
 
@@ -242,7 +249,7 @@ def test_recovery_works_after_a_lost_journal(cluster: Cluster) -> None:
     cluster.prepare(worker)
     assert cluster.recover(worker, None).detail == "node web-0 is open"
     assert cluster.recover(worker, None).detail == "nothing had to be undone"
-    assert "EventOver" in [each["reason"] for each in cluster.fake.events.values()]
+    assert "EventOver" in [event["reason"] for event in cluster.fake.events.values()]
 
 
 def test_missing_node_fails_prepare_and_not_recovery(cluster: Cluster) -> None:
@@ -356,7 +363,9 @@ def test_check_reports_missing_permissions_and_access(cluster: Cluster) -> None:
     allow(cluster)
     worker, fake = cluster.worker(force=True), cluster.fake
     assert worker.check() == []
-    changed = [each for each in fake.came if each.method not in {"GET", "POST"}]
+    changed = [
+        request for request in fake.came if request.method not in {"GET", "POST"}
+    ]
     assert not changed
     fake.allowed = {Right("get", "", "nodes")}
     assert len(worker.check()) == 6

@@ -74,10 +74,10 @@ def config(directory: Path, *, cluster: Any = None, user: Any = None) -> str:
 
 def test_kubeconfig_written_by_kubectl_is_read(tmp_path: Path) -> None:
     path = file_of(tmp_path, WRITTEN.replace("{ca}", CA_DATA))
-    found = access.find(path, {"KUBERNETES_SERVICE_HOST": "192.0.2.9"})
-    assert found.server == "https://127.0.0.1:6443"
-    assert told(found) == "eyJhbGciOi.JSUzI1NiIs-ImtpZCI_6IkE"
-    assert (found.ca_text, found.ca_file, found.origin) == (CA, "", path)
+    rights = access.find(path, {"KUBERNETES_SERVICE_HOST": "192.0.2.9"})
+    assert rights.server == "https://127.0.0.1:6443"
+    assert told(rights) == "eyJhbGciOi.JSUzI1NiIs-ImtpZCI_6IkE"
+    assert (rights.ca_text, rights.ca_file, rights.origin) == (CA, "", path)
 
 
 def test_token_file_is_read_again(tmp_path: Path) -> None:
@@ -88,17 +88,17 @@ def test_token_file_is_read_again(tmp_path: Path) -> None:
         cluster={"server": "https://k", "certificate-authority": "ca.crt"},
         user={"tokenFile": "token", "token": "never"},
     )
-    found = access.find(path, {})
-    assert found.ca_file == str(tmp_path / "ca.crt")
-    assert told(found) == "first"
+    rights = access.find(path, {})
+    assert rights.ca_file == str(tmp_path / "ca.crt")
+    assert told(rights) == "first"
     (tmp_path / "token").write_text("second")
-    assert told(found) == "second"
+    assert told(rights) == "second"
     (tmp_path / "token").write_text(" \n")
     with pytest.raises(HandlerError, match="is empty"):
-        told(found)
+        told(rights)
     (tmp_path / "token").unlink()
     with pytest.raises(HandlerError, match=r"/token cannot be read: No such file"):
-        told(found)
+        told(rights)
 
 
 def test_service_account_of_a_pod_is_used(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_service_account_of_a_pod_is_used(tmp_path: Path) -> None:
         "KUBERNETES_SERVICE_HOST": "fd00::1",
         "KUBERNETES_SERVICE_PORT": "6443",
     }
-    found = access.find("", environment, directory=str(tmp_path))
-    assert found.server == "https://[fd00::1]:6443"
-    assert told(found) == "of-the-pod"
-    assert found.origin == "the service account of this pod"
+    rights = access.find("", environment, directory=str(tmp_path))
+    assert rights.server == "https://[fd00::1]:6443"
+    assert told(rights) == "of-the-pod"
+    assert rights.origin == "the service account of this pod"
     (tmp_path / "ca.crt").unlink()
     with pytest.raises(HandlerError, match="the authorities of the service account"):
         access.find("", environment, directory=str(tmp_path))
@@ -173,16 +173,22 @@ def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
 def test_client_certificate_may_replace_a_token(
     tmp_path: Path,
 ) -> None:
-    made = certificate_in(tmp_path)
-    context = made.server()
+    certificate = certificate_in(tmp_path)
+    context = certificate.server()
     # Requests without a token are rejected.
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(made.certificate)
-    user = {"client-certificate": made.certificate.name, "client-key": made.key.name}
+    context.load_verify_locations(certificate.certificate)
+    user = {
+        "client-certificate": certificate.certificate.name,
+        "client-key": certificate.key.name,
+    }
     with serving(CLOCK, context) as fake:
         fake.add_node("web-0")
         fake.tokens = {""}
-        cluster = {"server": fake.url, "certificate-authority": made.certificate.name}
+        cluster = {
+            "server": fake.url,
+            "certificate-authority": certificate.certificate.name,
+        }
         way = access.find(config(tmp_path, cluster=cluster, user=user), {})
         assert way.token is None
         api = way.api(CLOCK)

@@ -187,8 +187,8 @@ def test_additions_by_others_are_ignored(cluster: Cluster) -> None:
         if request.method == "PATCH" and request.path == NODE:
             theirs = {"key": "gpu", "effect": "NoSchedule"}
             said["spec"].setdefault("taints", []).append(theirs)
-            for each in said["spec"]["taints"]:
-                each["timeAdded"] = "2026-11-21T10:00:00Z"
+            for taint in said["spec"]["taints"]:
+                taint["timeAdded"] = "2026-11-21T10:00:00Z"
             said["metadata"]["labels"] = {**said["metadata"].get("labels", {}), "a": ""}
         return status, said
 

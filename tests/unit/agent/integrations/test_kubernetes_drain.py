@@ -27,13 +27,16 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def evictions(cluster: Cluster) -> list[str]:
-    return [each.path.split("/")[-2] for each in cluster.fake.asked("POST", "eviction")]
+    return [
+        request.path.split("/")[-2]
+        for request in cluster.fake.asked("POST", "eviction")
+    ]
 
 
 def graces(cluster: Cluster) -> list[int | None]:
     return [
-        each.body["deleteOptions"].get("gracePeriodSeconds")
-        for each in cluster.fake.asked("POST", "eviction")
+        request.body["deleteOptions"].get("gracePeriodSeconds")
+        for request in cluster.fake.asked("POST", "eviction")
     ]
 
 
@@ -274,7 +277,7 @@ def test_pod_that_arrives_during_the_drain_is_evicted_too(cluster: Cluster) -> N
 
 
 def test_pod_that_ends_before_its_eviction_counts_as_gone(cluster: Cluster) -> None:
-    """Between list and eviction a pod ends, and another one takes its name."""
+    """A pod ends between list and eviction, and another one takes its name."""
     fake = cluster.fake
     fake.add_pod("web-1")
     fake.add_pod("db-0")

@@ -70,7 +70,7 @@ def test_default_body_lists_the_running_workload_pods(
     [came] = receiver.came
     assert json.loads(came.body)["pods"] == ["shop/alone", "shop/web-1", "shop/web-2"]
     # Nothing was done to them.
-    assert {each.method for each in fake.came} == {"GET"}
+    assert {request.method for request in fake.came} == {"GET"}
 
 
 def test_template_placeholder_contains_the_pods_as_text(
@@ -87,9 +87,9 @@ def test_request_is_sent_without_pods_if_they_cannot_be_listed(
     cluster: Cluster, receiver: Receiver
 ) -> None:
     cluster.fake.allowed = set()
-    told = prepare(cluster, webhook(cluster, receiver))
-    assert told.startswith("sent without the pods: ")
-    assert "cannot list" in told
+    message = prepare(cluster, webhook(cluster, receiver))
+    assert message.startswith("sent without the pods: ")
+    assert "cannot list" in message
     [came] = receiver.came
     assert json.loads(came.body)["pods"] is None
 
@@ -155,7 +155,9 @@ def test_invalid_list_of_pods_is_sent_as_null(
 ) -> None:
     cluster.fake.add_pod("web-1")
     cluster.fake.answer = lambda request: (200, said)
-    told = prepare(cluster, webhook(cluster, receiver))
-    assert told.startswith("sent without the pods: GET /api/v1/pods was answered 200")
+    message = prepare(cluster, webhook(cluster, receiver))
+    assert message.startswith(
+        "sent without the pods: GET /api/v1/pods was answered 200"
+    )
     [came] = receiver.came
     assert json.loads(came.body)["pods"] is None

@@ -47,8 +47,10 @@ def test_node_leaves_load_balancers_before_pods_are_evicted(cluster: Cluster) ->
     worker = cluster.worker()
     cluster.prepare(worker)
     assert labels(cluster) == {EXCLUDED: "true"}
-    patch = next(each for each in fake.came if each.method == "PATCH")
-    eviction = next(each for each in fake.came if each.path.endswith("/eviction"))
+    patch = next(request for request in fake.came if request.method == "PATCH")
+    eviction = next(
+        request for request in fake.came if request.path.endswith("/eviction")
+    )
     assert EXCLUDED in json.dumps(patch.body)
     assert fake.came.index(patch) < fake.came.index(eviction)
     cluster.recover(worker, notice())
@@ -176,7 +178,9 @@ def test_condition_without_a_known_start_time_contains_no_time(
 def test_all_conditions_are_set_in_one_request(cluster: Cluster) -> None:
     worker = cluster.worker(drain=False, aks_conditions=True)
     cluster.prepare(worker, notice("Preempt"))
-    assert len([each for each in cluster.fake.came if "status" in each.path]) == 1
+    assert (
+        len([request for request in cluster.fake.came if "status" in request.path]) == 1
+    )
 
 
 # The settings

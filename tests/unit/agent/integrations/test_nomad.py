@@ -57,7 +57,7 @@ def test_node_is_drained_and_made_eligible_again(story: Story) -> None:
     assert handler.worker.prepare(job, handler.context(120)).detail == (
         "node worker-1 is drained"
     )
-    assert [each.status for each in nomad.allocations] == [
+    assert [allocation.status for allocation in nomad.allocations] == [
         *("complete", "complete"),
         "running",
     ]
@@ -154,7 +154,7 @@ def test_recovery_of_an_ineligible_node_only_ends_the_drain(story: Story) -> Non
 def test_allocations_that_do_not_end_are_stopped_in_time(story: Story) -> None:
     nomad = story.nomad
     names = [f"b.b[{number}]" for number in range(6)]
-    nomad.allocations = [Allocation(each, kind="batch", looks=-1) for each in names]
+    nomad.allocations = [Allocation(name, kind="batch", looks=-1) for name in names]
     handler = story.handler('force_before = "9s"')
     # Nomad's own clock does not reach the deadline here: the handler sends it again.
     assert handler.prepare(9.1) == (

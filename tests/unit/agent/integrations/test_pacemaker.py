@@ -262,7 +262,7 @@ def test_simultaneous_standby_of_two_nodes_is_undone(story: Story) -> None:
     message = story.handler().fails("prepare")
     assert message.endswith("no other node can host the resources: db")
     assert story.cluster.attributes("n1") == {}
-    deletes = [each for each in story.cluster.orders() if each.endswith("--delete")]
+    deletes = [order for order in story.cluster.orders() if order.endswith("--delete")]
     assert len(deletes) == 2
     story.cluster.attribute("n2", "standby")
     story.cluster.attribute("n2", "forewarn")

@@ -22,10 +22,10 @@ PAGE_BYTES = 4_096
 
 def made(path: Path) -> sqlite3.Connection:
     """Return a file with some pages of rows."""
-    found = sqlite3.connect(path, isolation_level=None, timeout=0)
-    found.execute("CREATE TABLE t (x)")
-    found.executemany("INSERT INTO t VALUES (?)", [["x" * 1_000]] * 20)
-    return found
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+    connection.execute("CREATE TABLE t (x)")
+    connection.executemany("INSERT INTO t VALUES (?)", [["x" * 1_000]] * 20)
+    return connection
 
 
 def full(path: Path) -> None:

@@ -313,9 +313,9 @@ def test_number_of_damaged_files_is_limited(path: Path) -> None:
     for number in range(1, 12):
         path.write_text(str(number), encoding="ascii")
         set_aside(path)
-    kept = sorted(path.parent.glob("agent.db.damaged-*"))
-    assert len(kept) == 9
-    assert kept[-1].read_text(encoding="ascii") == "11"
+    paths = sorted(path.parent.glob("agent.db.damaged-*"))
+    assert len(paths) == 9
+    assert paths[-1].read_text(encoding="ascii") == "11"
 
 
 def test_a_newer_file_is_refused(path: Path) -> None:

@@ -28,13 +28,13 @@ def directory_lock(directory: Path, **more: Any) -> RegisterLock:
     settings = LockSettings(kind="directory", path=str(directory), **more)
     if directory.exists():
         (directory / MARKER).touch()
-    made = make_lock(settings, {}, SystemClock())
-    assert isinstance(made, RegisterLock)
-    return made
+    lock = make_lock(settings, {}, SystemClock())
+    assert isinstance(lock, RegisterLock)
+    return lock
 
 
 def names(directory: Path) -> list[str]:
-    found = {each.name for each in directory.iterdir()}
+    found = {path.name for path in directory.iterdir()}
     return sorted(found - {MARKER})
 
 
@@ -58,8 +58,8 @@ def test_old_states_and_drafts_are_removed_later(tmp_path: Path) -> None:
     foreign = tmp_path / "default.txt"
     foreign.touch()
     assert len(names(tmp_path)) == 22
-    for each in tmp_path.iterdir():
-        os.utime(each, (0, 0))
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
     lock.take("web_0", context())
     kept = [f"default.{number:012d}" for number in range(14, 22)]
     assert names(tmp_path) == [*kept, "default.txt"]
@@ -72,8 +72,8 @@ def test_writer_with_an_outdated_state_changes_nothing(tmp_path: Path) -> None:
     page = read(context())
     for _ in range(20):
         other.take("web_1", context())
-    for each in tmp_path.iterdir():
-        os.utime(each, (0, 0))
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
     other.take("web_1", context())
     assert not (tmp_path / "default.000000000001").exists()
     text = '{"holders": {}}'
@@ -104,7 +104,7 @@ def test_file_system_without_hard_links_is_reported(
     monkeypatch.setattr(os, "link", refuse)
     for ask in (
         lambda lock: lock.take("web_0", context()),
-        lambda lock: lock.look(context()),
+        lambda lock: lock.describe(context()),
     ):
         with pytest.raises(LockError, match="has no hard links, which this lock needs"):
             ask(directory_lock(tmp_path))
@@ -112,7 +112,7 @@ def test_file_system_without_hard_links_is_reported(
 
 
 def test_look_creates_no_files(tmp_path: Path) -> None:
-    assert directory_lock(tmp_path).look(context()) == "the lock is free"
+    assert directory_lock(tmp_path).describe(context()) == "the lock is free"
     assert names(tmp_path) == []
 
 
@@ -136,12 +136,12 @@ def test_directory_of_an_unmounted_share_is_refused(
 ) -> None:
     lock = directory_lock(tmp_path)
     assert lock.take("web_0", context()).is_held
-    for each in tmp_path.iterdir():
-        each.unlink()
+    for path in tmp_path.iterdir():
+        path.unlink()
     for ask in (
         lambda: lock.take("web_1", context()),
         lambda: lock.release("web_0", context()),
-        lambda: lock.look(context()),
+        lambda: lock.describe(context()),
     ):
         with pytest.raises(LockError, match="no file forewarn-locks: is the share mou"):
             ask()
@@ -185,4 +185,4 @@ while True:
         assert lock.take("web_0", context()).is_held
         lock.release("web_0", context())
         lock.release("victim", context())
-        assert lock.look(context()) == "the lock is free"
+        assert lock.describe(context()) == "the lock is free"

@@ -230,7 +230,7 @@ def test_no_request_is_sent_to_a_server_with_an_untrusted_certificate(
         assert fake.came == []
         trusted = client(fake, ca_file=str(certificate.certificate))
         assert trusted.take("web_0", context()).is_held
-        assert "accepts connections" in trusted.look(context())
+        assert "accepts connections" in trusted.describe(context())
 
 
 @needs_openssl
@@ -250,13 +250,13 @@ def test_client_certificate_is_sent_on_request(tmp_path: Path) -> None:
 
 def test_check_asks_nothing_that_could_change_the_lock() -> None:
     with FakeFleetLock() as fake:
-        said = client(fake).look(context())
-        assert said == (
+        message = client(fake).describe(context())
+        assert message == (
             f"{fake.url} accepts connections; FleetLock does not show the holders"
         )
         assert fake.came == []
     with pytest.raises(ForewarnError, match="connection refused"):
-        client(fake).look(context())
+        client(fake).describe(context())
 
 
 @pytest.mark.parametrize(

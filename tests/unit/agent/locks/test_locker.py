@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 120
 
 
 class Slow:
-    """A lock that answers when it is let."""
+    """A lock that answers only when the test releases it."""
 
     def __init__(self) -> None:
         self.did: list[tuple[str, str]] = []
@@ -31,7 +31,7 @@ class Slow:
     def release(self, holder: str, context: RunContext) -> None:
         self._do("release", holder, context)
 
-    def look(self, context: RunContext) -> str:
+    def describe(self, context: RunContext) -> str:
         raise AssertionError(context)
 
     def _do(self, what: str, holder: str, context: RunContext) -> None:

@@ -107,9 +107,9 @@ def lease_lock(cluster: FakeKubernetes, directory: Path, **more: Any) -> Registe
     file = directory / "kubeconfig"
     file.write_text(kubeconfig(cluster.url), encoding="utf-8")
     settings = LockSettings(kind="kubernetes", kubeconfig=str(file), **more)
-    made = make_lock(settings, {}, SystemClock())
-    assert isinstance(made, RegisterLock)
-    return made
+    lock = make_lock(settings, {}, SystemClock())
+    assert isinstance(lock, RegisterLock)
+    return lock
 
 
 def test_lease_shows_its_holders(cluster: FakeKubernetes, tmp_path: Path) -> None:
@@ -268,9 +268,9 @@ def test_pod_uses_its_own_namespace(
 
 def consul_lock(fake: FakeConsulKeys, **more: Any) -> RegisterLock:
     settings = LockSettings(kind="consul", url=fake.url, **more)
-    made = make_lock(settings, {}, SystemClock())
-    assert isinstance(made, RegisterLock)
-    return made
+    lock = make_lock(settings, {}, SystemClock())
+    assert isinstance(lock, RegisterLock)
+    return lock
 
 
 def test_key_is_written_with_its_modify_index(tmp_path: Path) -> None:
@@ -278,7 +278,10 @@ def test_key_is_written_with_its_modify_index(tmp_path: Path) -> None:
     token.write_text("s3cret\n")
     with FakeConsulKeys(token="s3cret") as fake:
         consul_lock(fake, token_file=str(token)).take("web_0", context())
-        asked = [(each.method, each.path, dict(each.query)) for each in fake.asked]
+        asked = [
+            (request.method, request.path, dict(request.query))
+            for request in fake.asked
+        ]
         assert asked == [
             ("GET", "/v1/kv/forewarn/locks/default", {"consistent": ""}),
             ("PUT", "/v1/kv/forewarn/locks/default", {"cas": "0"}),

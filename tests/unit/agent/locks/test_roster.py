@@ -21,7 +21,7 @@ rosters = st.dictionaries(names, st.tuples(times, times), max_size=6).map(
 
 
 def valid(found: roster.Roster, now: int) -> set[str]:
-    return {each.name for each in found if now < each.until}
+    return {holder.name for holder in found if now < holder.until}
 
 
 @given(rosters)
@@ -43,7 +43,7 @@ def test_take_adds_one_holder_if_a_slot_is_free(
         return
     assert valid(after, now) == before | {name}
     assert name in before or len(before) < slots
-    [mine] = [each for each in after if each.name == name]
+    [mine] = [holder for holder in after if holder.name == name]
     assert mine.until == now + HOUR
     # Expired holders are removed.
     assert len(after) == len(before | {name})
@@ -52,25 +52,27 @@ def test_take_adds_one_holder_if_a_slot_is_free(
 @given(rosters, names)
 def test_releasing_leaves_all_others(found: roster.Roster, name: str) -> None:
     after = roster.without(found, name)
-    assert after == tuple(each for each in found if each.name != name)
+    assert after == tuple(holder for holder in found if holder.name != name)
 
 
 def test_many_holders_are_abbreviated() -> None:
-    found = tuple(
+    holders = tuple(
         Holder(name=f"web_{number}", since=START + 7, until=START + HOUR)
         for number in range(8)
     )
-    assert roster.described(found[:1], now=START) == "web_0 since 2026-11-21T10:00:00Z"
-    assert roster.described(found, now=START).endswith(
+    assert (
+        roster.described(holders[:1], now=START) == "web_0 since 2026-11-21T10:00:00Z"
+    )
+    assert roster.described(holders, now=START).endswith(
         "web_4 since 2026-11-21T10:00:00Z and 3 more"
     )
-    assert roster.described(found, now=START + HOUR) == ""
+    assert roster.described(holders, now=START + HOUR) == ""
 
 
 def test_holder_names_are_truncated_and_printable() -> None:
     """A client that can write the list can write any name."""
     holder = roster.Holder(name="\x1b[2Jweb_0" + "x" * 9_000, since=0, until=2)
-    said = roster.described([holder], now=1)
-    assert said.isprintable()
-    assert said.startswith("web_0xx")
-    assert len(said) < 2 * roster.NAME_CHARACTERS
+    message = roster.described([holder], now=1)
+    assert message.isprintable()
+    assert message.startswith("web_0xx")
+    assert len(message) < 2 * roster.NAME_CHARACTERS

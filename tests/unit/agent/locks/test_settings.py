@@ -25,7 +25,7 @@ def faults(text: str, directory: Path) -> list[str]:
     with pytest.raises(AgentSettingsError) as refused:
         load(text, directory)
     file = f"{directory / 'agent.toml'}:"
-    return [str(each).removeprefix(file) for each in refused.value.problems]
+    return [str(problem).removeprefix(file) for problem in refused.value.problems]
 
 
 def test_no_lock_is_used_without_a_lock_table(tmp_path: Path) -> None:

@@ -67,14 +67,14 @@ def test_status_shows_the_lock_and_the_last_refusal() -> None:
         "refusal": "vm7 has it",
         "trouble": "",
     }
-    words = list(status.words_of(document, now=START))
+    arguments = list(status.words_of(document, now=START))
     assert (
         "lock      wanted since 2026-03-02T12:00:00Z: lock web (consul); vm7 has it"
-        in words
+        in arguments
     )
     assert (
         "  approval    not yet: waits for the lock web (consul): vm7 has it; at "
-        "2026-03-02T12:14:50Z the event is approved without it" in words
+        "2026-03-02T12:14:50Z the event is approved without it" in arguments
     )
 
 
@@ -116,9 +116,9 @@ def test_agent_that_holds_the_lock_is_not_idle() -> None:
 
 def test_journal_keeps_the_lock() -> None:
     life = living((LockAnswer.REFUSED, "vm7 has it"), (LockAnswer.TROUBLE, "500"))
-    kept = codec.load(Memory, codec.dump(life.memory))
-    assert kept == life.memory
-    assert kept.lock.last is LockAnswer.TROUBLE
+    memory = codec.load(Memory, codec.dump(life.memory))
+    assert memory == life.memory
+    assert memory.lock.last is LockAnswer.TROUBLE
 
 
 # Metrics
@@ -182,7 +182,7 @@ def found_of(directory: Path, settings: str, look: Callable[[], str]) -> list[Fi
             )
         )
         endpoint.close()
-    return [each for each in found if each.subject.startswith("lock")]
+    return [finding for finding in found if finding.subject.startswith("lock")]
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_check_reports_a_token_file_that_others_can_read(tmp_path: Path) -> None
     token.chmod(0o644)
     text = f'[lock]\nkind = "consul"\ntoken_file = "{token}"\n'
     found = found_of(tmp_path, text, lambda: "the lock is free")
-    assert [(each.subject, each.is_well) for each in found] == [
+    assert [(finding.subject, finding.is_well) for finding in found] == [
         ("lock", True),
         ("lock.token_file", False),
     ]
@@ -293,8 +293,8 @@ def test_try_command_shows_the_lock(
         "NotBefore": "Mon, 02 Mar 2026 12:15:00 GMT",
     }
     events.write_text(json.dumps({"DocumentIncarnation": 1, "Events": [members]}))
-    words = ["try", str(events), "--at", "2026-03-02T12:00:00Z"]
-    assert main([*words, "--config", str(settings)]) == 0
+    arguments = ["try", str(events), "--at", "2026-03-02T12:00:00Z"]
+    assert main([*arguments, "--config", str(settings)]) == 0
     assert (
         "take the lock default (fleetlock at http://192.0.2.1:3333); if it is not had "
         "at NotBefore - 10s, approve without it" in capsys.readouterr().out

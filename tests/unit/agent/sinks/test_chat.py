@@ -73,9 +73,9 @@ def test_each_kind_is_sent_as_an_accepted_message(
 
 
 def test_external_text_is_sent_without_markup() -> None:
-    told = told_of(NoteKind.FAILED, "<!channel> & [a](http://b)", notice=HOSTILE)
-    message = chat.slack_message(told)
-    assert "<" not in chat.slack_message(replace(told, vm="<!here>"))["text"]
+    reports = told_of(NoteKind.FAILED, "<!channel> & [a](http://b)", notice=HOSTILE)
+    message = chat.slack_message(reports)
+    assert "<" not in chat.slack_message(replace(reports, vm="<!here>"))["text"]
     texts = [
         text
         for block in message["blocks"]
@@ -84,7 +84,7 @@ def test_external_text_is_sent_without_markup() -> None:
     ]
     assert {text["type"] for text in texts} == {"plain_text"}
     assert any("<!channel>" in text["text"] for text in texts)
-    card = chat.teams_message(told)["attachments"][0]["content"]
+    card = chat.teams_message(reports)["attachments"][0]["content"]
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
 
 

@@ -35,9 +35,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 @pytest.fixture
 def server(own: Certificate) -> Iterator[FakeSmtp]:
-    with fake_smtp(own.server()) as made:
-        yield made
-        assert not made.sins
+    with fake_smtp(own.server()) as smtp:
+        yield smtp
+        assert not smtp.sins
 
 
 @pytest.fixture

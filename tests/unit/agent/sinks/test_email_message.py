@@ -50,9 +50,9 @@ def test_ascii_text_is_sent_without_encoding() -> None:
 
 
 def test_same_notification_is_the_same_email() -> None:
-    told = told_of()
-    assert read(told)[0] == read(told)[0]
-    _, first = read(told, 1)
+    reports = told_of()
+    assert read(reports)[0] == read(reports)[0]
+    _, first = read(reports, 1)
     _, second = read(told_of(NoteKind.GONE), 2)
     assert first["Message-ID"] != second["Message-ID"]
     assert first["References"] == second["References"]

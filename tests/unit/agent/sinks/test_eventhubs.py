@@ -170,10 +170,10 @@ class _At(SystemClock):
 class TestOverASocket:
     @pytest.mark.parametrize("kind", NoteKind)
     def test_each_kind_is_sent_with_a_token(self, scene: Scene, kind: NoteKind) -> None:
-        told = told_of(kind, "why", handler="drain")
-        scene.sink.deliver(17, told)
+        reports = told_of(kind, "why", handler="drain")
+        scene.sink.deliver(17, reports)
         [request] = scene.there.taken
-        assert request.json == told.as_json(17)
+        assert request.json == reports.as_json(17)
         assert request.path == "/hub/messages?api-version=2014-01"
         assert request.headers["Content-Type"] == "application/json; charset=utf-8"
 

@@ -15,12 +15,14 @@ from tests.support.notes import REBOOT, told_of
 def test_each_kind_has_a_title_and_a_sentence(
     kind: NoteKind, *, has_event: bool
 ) -> None:
-    told = told_of(kind, "why", handler="drain", notice=REBOOT if has_event else None)
-    assert title(told).startswith("web_0: Reboot " if has_event else "web_0: event ")
-    assert sentence(told).endswith(": why")
-    assert "{" not in title(told) + sentence(told)
-    assert severity(told) in Severity
-    assert dict(facts(told))["VM"] == "web_0"
+    reports = told_of(
+        kind, "why", handler="drain", notice=REBOOT if has_event else None
+    )
+    assert title(reports).startswith("web_0: Reboot " if has_event else "web_0: event ")
+    assert sentence(reports).endswith(": why")
+    assert "{" not in title(reports) + sentence(reports)
+    assert severity(reports) in Severity
+    assert dict(facts(reports))["VM"] == "web_0"
 
 
 def test_kinds_have_unique_numbers_and_ids() -> None:
@@ -32,9 +34,9 @@ def test_kinds_have_unique_numbers_and_ids() -> None:
 
 
 def test_announcement_names_the_time_and_the_duration() -> None:
-    told = told_of()
-    assert title(told) == "web_0: Reboot announced"
-    assert sentence(told) == (
+    reports = told_of()
+    assert title(reports) == "web_0: Reboot announced"
+    assert sentence(reports) == (
         "It was announced for 2026-11-21T22:15:00Z, in 15 m, for 9 s."
     )
     unknown = replace(REBOOT, not_before=None, duration_seconds=-1)
@@ -46,11 +48,11 @@ def test_announcement_names_the_time_and_the_duration() -> None:
 
 
 def test_withheld_event_is_an_error_and_still_starts() -> None:
-    told = told_of(NoteKind.WITHHELD, "drain failed: no route")
-    assert title(told) == "web_0: Reboot not prepared"
-    assert severity(told) is Severity.ERROR
-    assert "it starts at 2026-11-21T22:15:00Z anyway" in sentence(told)
-    assert sentence(told).endswith(": drain failed: no route")
+    reports = told_of(NoteKind.WITHHELD, "drain failed: no route")
+    assert title(reports) == "web_0: Reboot not prepared"
+    assert severity(reports) is Severity.ERROR
+    assert "it starts at 2026-11-21T22:15:00Z anyway" in sentence(reports)
+    assert sentence(reports).endswith(": drain failed: no route")
 
 
 @pytest.mark.parametrize(
@@ -68,10 +70,10 @@ def test_severity_of_a_handler_follows_its_result(
 ) -> None:
     # What the handler said of itself is for people alone.
     detail = "prepare: failed: so it says"
-    told = told_of(NoteKind.HANDLER, detail, handler="drain", ended=ended)
-    assert title(told) == f"web_0: Reboot {ending}"
-    assert severity(told) is grave
-    assert sentence(told) == f"The handler drain ended: {detail}"
+    reports = told_of(NoteKind.HANDLER, detail, handler="drain", ended=ended)
+    assert title(reports) == f"web_0: Reboot {ending}"
+    assert severity(reports) is grave
+    assert sentence(reports) == f"The handler drain ended: {detail}"
 
 
 def test_event_of_other_vms_names_them() -> None:
@@ -84,11 +86,15 @@ def test_text_has_no_line_breaks_and_is_bounded() -> None:
     hostile = replace(
         REBOOT, event_type="Re\r\nboot\x1b[31m", description="x\n" * 9_000
     )
-    told = told_of(NoteKind.FAILED, "a\r\nBcc: b\x00" + "y" * 9_000, notice=hostile)
-    for text in (title(told), sentence(told), *(value for _, value in facts(told))):
+    reports = told_of(NoteKind.FAILED, "a\r\nBcc: b\x00" + "y" * 9_000, notice=hostile)
+    for text in (
+        title(reports),
+        sentence(reports),
+        *(value for _, value in facts(reports)),
+    ):
         assert text.isprintable()
         assert len(text) <= 1_000
-    assert dict(facts(told))["Description"].endswith("…")
+    assert dict(facts(reports))["Description"].endswith("…")
 
 
 def test_bytes_are_cut_between_characters() -> None:

@@ -21,7 +21,7 @@ class FakeSink:
 
     def __init__(self) -> None:
         self.refuses: dict[str, Exception] = {}
-        """By the detail of a note."""
+        """The key is the detail of a note."""
         self.offered: list[str] = []
         self.taken: list[str] = []
 

@@ -43,8 +43,8 @@ def test_an_answer_names_the_endpoint(kind: bytes) -> None:
 
 
 def test_answer_without_an_endpoint_is_accepted() -> None:
-    found = dhcp.parse(reply(OFFER, END))
-    assert (found.endpoint, found.server) == ("", "")
+    lease = dhcp.parse(reply(OFFER, END))
+    assert (lease.endpoint, lease.server) == ("", "")
 
 
 NONE_OF_THESE = {
@@ -88,8 +88,8 @@ def test_answer_to_another_request_is_rejected(packet: bytes) -> None:
 def test_options_may_continue_in_the_file_and_sname_fields() -> None:
     both = bytes((52, 1, 3))
     packet = reply(OFFER, both, END, file=named()[:2] + named()[2:], sname=SERVER + END)
-    found = dhcp.parse(packet)
-    assert (found.endpoint, found.server) == ("10.1.2.3", "10.1.2.1")
+    lease = dhcp.parse(packet)
+    assert (lease.endpoint, lease.server) == ("10.1.2.3", "10.1.2.1")
     # The same fields without that option are names.
     assert dhcp.parse(reply(OFFER, END, file=named())).endpoint == ""
     only_sname = bytes((52, 1, 2))
@@ -138,9 +138,9 @@ def test_only_plausible_endpoint_addresses_are_accepted(
 def test_arbitrary_bytes_raise_only_dhcp_errors(packet: bytes) -> None:
     for each in (packet, reply(packet), reply(OFFER, bytes((52, 1, 3)), packet)):
         with contextlib.suppress(dhcp.DhcpError):
-            found = dhcp.parse(each)
-            assert len(found.options[53]) == 1
-            assert found.endpoint == "" or found.endpoint.count(".") == 3
+            lease = dhcp.parse(each)
+            assert len(lease.options[53]) == 1
+            assert lease.endpoint == "" or lease.endpoint.count(".") == 3
 
 
 @given(

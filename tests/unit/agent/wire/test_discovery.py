@@ -137,7 +137,7 @@ def test_no_dhcp_request_is_sent_if_the_settings_forbid_it(
 def elsewhere(wanted: Settings) -> Iterator[tuple[list[str], Sequence[str]]]:
     """Yield the URLs of each round, and what was heard."""
     for endpoints, told in assembly.elsewhere_of(wanted, VirtualClock(START)):
-        yield [each.url for each in endpoints], told
+        yield [endpoint.url for endpoint in endpoints], told
 
 
 def test_check_gets_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_dhcp_is_retried_at_growing_intervals_without_an_answer(
             waits.append(minute)
         story.clock.advance_to(START + (minute + 1) * MINUTE)
     assert waits == [0, 1, 3, 7, 15, 30, 45]
-    assert [each.message for each in caplog.records] == [
+    assert [record.message for record in caplog.records] == [
         "no DHCP server answers on eth0"
     ]
 
@@ -237,8 +237,8 @@ def test_networkmanager_is_queried_before_the_network(
     monkeypatch.setattr(discovery, "networkmanager", str)
     assert discovery.seek(clock) is heard
     monkeypatch.setattr(discovery, "networkmanager", lambda: "10.0.0.1")
-    found = discovery.seek(clock)
-    assert found.sentences == (
+    result = discovery.seek(clock)
+    assert result.sentences == (
         "NetworkManager says that DHCP option 245 names 10.0.0.1",
     )
-    assert discovery.urls_of(found) == TOLD
+    assert discovery.urls_of(result) == TOLD

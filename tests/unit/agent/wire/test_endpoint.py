@@ -51,10 +51,10 @@ def talk(*replies: Reply, times: int) -> tuple[list[PollResult], list[str]]:
     """Return what so many polls gave, and the requests' heads."""
     with scripted(*replies) as server:
         endpoint = endpoint_of(server)
-        found = [ask(endpoint) for _ in range(times)]
+        poll_results = [ask(endpoint) for _ in range(times)]
         endpoint.interrupt()
         endpoint._client.close()
-        return found, [request.decode() for request in server.requests]
+        return poll_results, [request.decode() for request in server.requests]
 
 
 def test_newest_version_is_requested() -> None:
@@ -216,9 +216,9 @@ class TestApprovals:
         body = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
         with scripted(document(body=body), plain(b"")) as server:
             endpoint = endpoint_of(server)
-            asked = ask(endpoint)
-            assert asked.reading is not None
-            (notice,) = asked.reading.notices
+            poll_result = ask(endpoint)
+            assert poll_result.reading is not None
+            (notice,) = poll_result.reading.notices
             assert notice.event_id == ID
             endpoint.approve(notice.event_id, timeout=SECOND)
             assert ID.lower().encode() in server.requests[1]
@@ -320,7 +320,7 @@ def test_addresses_are_tried_until_one_answers_and_that_one_is_kept() -> None:
     with scripted(missing, missing) as one, scripted(document(), oops) as other:
         endpoint = endpoint_of(one, other)
         results = [ask(endpoint).result for _ in range(3)]
-        assert [each.value for each in results] == ["http_4xx", "ok", "http_5xx"]
+        assert [result.value for result in results] == ["http_4xx", "ok", "http_5xx"]
         assert endpoint.url == other.url
         endpoint._client.close()
 

@@ -154,8 +154,8 @@ def test_connection_refused_is_reported() -> None:
 
 def test_unresolvable_name_is_an_error() -> None:
     client = client_of("http://no-such-host.invalid")
-    found = trouble_of(lambda: client.get("/", timeout=5 * SECOND))
-    assert found in {Trouble.UNREACHABLE, Trouble.TIMEOUT}
+    problem = trouble_of(lambda: client.get("/", timeout=5 * SECOND))
+    assert problem in {Trouble.UNREACHABLE, Trouble.TIMEOUT}
 
 
 def test_host_name_is_resolved() -> None:
@@ -253,41 +253,46 @@ def test_waiting_request_can_be_interrupted() -> None:
 
 @needs_openssl
 def test_tls_server_is_trusted_by_a_ca_file(tmp_path: Path) -> None:
-    made = certificate_in(tmp_path)
-    with scripted(plain(b"1"), plain(b"2"), context=made.server()) as server:
+    certificate = certificate_in(tmp_path)
+    with scripted(plain(b"1"), plain(b"2"), context=certificate.server()) as server:
         url = server.url.replace("http:", "https:")
-        client = client_of(url, ca_file=str(made.certificate))
+        client = client_of(url, ca_file=str(certificate.certificate))
         bodies = [client.get("/", timeout=5 * SECOND).body for _ in range(2)]
         client.close()
         assert bodies == [b"1", b"2"]
         assert server.connections == 1
         stranger = client_of(url)
-        found = trouble_of(lambda: stranger.get("/", timeout=5 * SECOND))
-        assert found is Trouble.TLS
+        problem = trouble_of(lambda: stranger.get("/", timeout=5 * SECOND))
+        assert problem is Trouble.TLS
 
 
 @needs_openssl
 def test_client_certificate_is_sent_on_request(tmp_path: Path) -> None:
-    made = certificate_in(tmp_path)
-    context = made.server()
+    certificate = certificate_in(tmp_path)
+    context = certificate.server()
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(made.certificate)
+    context.load_verify_locations(certificate.certificate)
     both = tmp_path / "both.pem"
-    both.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
-    trusts = {"ca_file": str(made.certificate)}
+    both.write_bytes(
+        certificate.key.read_bytes() + certificate.certificate.read_bytes()
+    )
+    trusts = {"ca_file": str(certificate.certificate)}
     with scripted(plain(b"1"), plain(b"2"), context=context) as server:
         url = server.url.replace("http:", "https:")
         for shown in (
-            {"cert_file": str(made.certificate), "key_file": str(made.key)},
+            {
+                "cert_file": str(certificate.certificate),
+                "key_file": str(certificate.key),
+            },
             {"cert_file": str(both)},
         ):
             client = client_of(url, **trusts, **shown)
             assert client.get("/", timeout=5 * SECOND).body in {b"1", b"2"}
             client.close()
         nothing = client_of(url, **trusts)
-        found = trouble_of(lambda: nothing.get("/", timeout=5 * SECOND))
-        assert found in {Trouble.TLS, Trouble.RESET}
-        for wrong in (tmp_path / "none.pem", made.certificate):
+        problem = trouble_of(lambda: nothing.get("/", timeout=5 * SECOND))
+        assert problem in {Trouble.TLS, Trouble.RESET}
+        for wrong in (tmp_path / "none.pem", certificate.certificate):
             client = client_of(url, **trusts, cert_file=str(wrong))
             with pytest.raises(HttpError, match="cannot use the certificate"):
                 client.get("/", timeout=5 * SECOND)
@@ -308,8 +313,8 @@ def test_server_without_tls_is_an_error() -> None:
 
         threading.Thread(target=serve, daemon=True).start()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        found = trouble_of(lambda: client_of(url).get("/", timeout=5 * SECOND))
-        assert found in {Trouble.TLS, Trouble.RESET}
+        problem = trouble_of(lambda: client_of(url).get("/", timeout=5 * SECOND))
+        assert problem in {Trouble.TLS, Trouble.RESET}
         missing = client_of(url, ca_file="/no/such/file")
         assert trouble_of(lambda: missing.get("/", timeout=SECOND)) in {
             Trouble.TLS,

@@ -74,8 +74,8 @@ def test_dhcpcd_lease_file_is_read_as_a_packet() -> None:
 def test_expired_lease_is_ignored(expire: str, lasts: bool) -> None:
     """It may be of the network in which the image was made."""
     lease = DHCLIENT.format("a8:3f:81:10").replace("\n}", f"\n{expire}\n}}")
-    found = discovery.address_in(lease.encode(), now=START)
-    assert found == ("168.63.129.16" if lasts else "")
+    address = discovery.address_in(lease.encode(), now=START)
+    assert address == ("168.63.129.16" if lasts else "")
 
 
 def test_only_expired_leases_are_ignored() -> None:

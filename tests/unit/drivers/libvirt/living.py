@@ -63,9 +63,9 @@ class Living:
 
     def leave(self, action: str, *, operation: str = "op-1.1", **mark: Any) -> None:
         """Leave the mark of a call whose program was lost then."""
-        found = self.domains.need("web_0", "h1")
+        domain = self.domains.need("web_0", "h1")
         order = order_of(action, operation, "h1", "", -1)
-        self.domains.write_mark(found, dataclasses.replace(order.mark, **mark))
+        self.domains.write_mark(domain, dataclasses.replace(order.mark, **mark))
 
     def mark(self, host: str = "h1") -> tuple[str, str]:
         """Return the text and the state of the mark of web_0."""

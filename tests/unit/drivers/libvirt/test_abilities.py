@@ -31,14 +31,14 @@ def test_domain_without_devices_has_none() -> None:
 
 
 def test_limits_of_a_host_are_answers_about_its_vms() -> None:
-    found = answer_in(
+    answer = answer_in(
         [
             {"vm": "a", "presence": "here", "cannot": {"stop": "no domain"}},
             {"vm": "b", "presence": UNKNOWN},
             {"vm": "c", "presence": "here", "cannot": "nothing"},
         ]
     )
-    assert list(abilities_of(["a", "b", "c", "d"], found)) == [
+    assert list(abilities_of(["a", "b", "c", "d"], answer)) == [
         Ability(able=Able.YES),
         Ability(able=Able.YES, vm="a"),
         Ability(able=Able.NO, action=Action.STOP, vm="a", reason="no domain"),

@@ -237,10 +237,10 @@ def test_failure_after_the_stop_of_the_guest_is_in_its_mark(living: Living) -> N
     shut_down(living)
     # Another process starts no VM whose disk is missing.
     note = "<disks><disk path='/web' pool='gone'>&lt;volume/&gt;</disk></disks>"
-    found = living.domains.need("web_0", "h1")
-    living.domains.write_metadata(found, note, prefix=PREFIX, namespace=NAMESPACE)
+    domain = living.domains.need("web_0", "h1")
+    living.domains.write_metadata(domain, note, prefix=PREFIX, namespace=NAMESPACE)
     assert living.do("reboot", operation="op-1.2")[0] == DOWN_STATUS
-    mark = living.domains.read_mark(found)
+    mark = living.domains.read_mark(domain)
     assert mark is not None
     assert (mark.stop, mark.state) == (STOPPED, "failed")
 

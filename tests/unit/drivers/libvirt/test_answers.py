@@ -5,9 +5,9 @@ import pytest
 from forewarn.drivers.libvirt.answers import (
     DomainState,
     answer_in,
-    is_settled,
     observation_of,
     reading_of,
+    running_in,
 )
 from forewarn.drivers.marks import Mark, MarkState
 from forewarn.drivers.port import Observation
@@ -45,8 +45,8 @@ def test_vm_is_where_one_host_has_it(
         "h9": {},
         **{name: {"web_0": domain} for name, domain in domains.items()},
     }
-    seen = observation_of("web_0", answers, missing=missing)
-    assert seen == Observation(running=running, host=host)
+    observation = observation_of("web_0", answers, missing=missing)
+    assert observation == Observation(running=running, host=host)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,6 @@ def test_invalid_parts_of_an_answer_are_left_out() -> None:
     }
 
 
-def test_question_is_settled_when_each_vm_was_found() -> None:
+def test_vms_that_run_on_some_host_are_found() -> None:
     answers = {"h1": {"a": HERE, "b": DOWN}}
-    assert is_settled(["a"], answers)
-    assert not is_settled(["a", "b"], answers)
+    assert running_in(answers) == {"a"}

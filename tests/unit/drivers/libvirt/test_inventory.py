@@ -112,8 +112,8 @@ def test_host_that_is_away_does_not_stop_the_inventory_of_the_others(
     inventory = discover(
         libvirts.api, [libvirts.uri.replace("{host}", "h1"), away], seconds=60.0
     )
-    assert [each["name"] for each in inventory["hosts"]] == ["h1"]
-    assert [each["name"] for each in inventory["vms"]] == ["web_0"]
+    assert [host["name"] for host in inventory["hosts"]] == ["h1"]
+    assert [vm["name"] for vm in inventory["vms"]] == ["web_0"]
     [reason] = inventory["unknown_hosts"]
     assert reason == f"{away}: unable to connect to h2"
     libvirts.fault("h1", "down")

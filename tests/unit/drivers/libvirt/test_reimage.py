@@ -51,8 +51,8 @@ class Disks:
 
     def noted(self) -> list[disks.Image]:
         """Return the disks that are not replaced yet."""
-        found = self.living.domains.need("web_0", "h1")
-        return disks.unfinished(self.living.domains, found)
+        domain = self.living.domains.need("web_0", "h1")
+        return disks.unfinished(self.living.domains, domain)
 
     def kill_reimage(self, fault: str) -> None:
         """Let the program of a reimage be killed."""

@@ -107,7 +107,7 @@ def server(living: Living, heard: Heard) -> Iterator[Server]:
 
 
 def ask(server: Server, number: int, *vms: str, marks: bool = False) -> None:
-    server.handle({"id": number, "vms": list(vms), "marks": marks})
+    server.handle({"id": number, "of": ["h1", "h2"], "vms": list(vms), "marks": marks})
 
 
 def test_server_tells_what_runs_and_what_happens(

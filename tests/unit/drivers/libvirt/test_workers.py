@@ -46,7 +46,7 @@ class World:
         return eventually(look, bool, what="a sighting")[-1]
 
     def processes(self) -> list[Any]:
-        return [each._process for each in self.workers._workers]
+        return [worker._process for worker in self.workers._workers]
 
 
 @pytest.fixture
@@ -253,8 +253,8 @@ def test_abilities_are_asked_of_the_hosts_in_question_about_their_own_vms(
     vms = ("db_0", "gone")
     answers = world.workers.ask_abilities({"h2": vms, "h9": ["web_9"]})
     assert answers.hosts.keys() - {"h1"} == {"h2"}
-    told = tuple(abilities_of(vms, answers.hosts["h2"]))
-    move = answer_about(told, Action.LIVE_MIGRATE, "db_0")
+    abilities = tuple(abilities_of(vms, answers.hosts["h2"]))
+    move = answer_about(abilities, Action.LIVE_MIGRATE, "db_0")
     assert (move.able, move.reason) == (Able.NO, "it has a passthrough device (pci)")
-    assert answer_about(told, Action.FREEZE, "db_0").able is Able.YES
-    assert answer_about(told, Action.FREEZE, "gone").able is Able.UNKNOWN
+    assert answer_about(abilities, Action.FREEZE, "db_0").able is Able.YES
+    assert answer_about(abilities, Action.FREEZE, "gone").able is Able.UNKNOWN

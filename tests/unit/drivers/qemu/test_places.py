@@ -25,8 +25,8 @@ def test_settings_survive_the_placeholders_of_a_call() -> None:
         receive=("/bin/start", "{vm}", "-incoming", "defer"),
         freeze=7.5,
     )
-    words = expand((places.text,), {"vm": "web_0", "host": "h1"})
-    assert places_from(words[0]) == places
+    arguments = expand((places.text,), {"vm": "web_0", "host": "h1"})
+    assert places_from(arguments[0]) == places
 
 
 def test_paths_and_programs_have_the_names_of_a_vm_and_a_host() -> None:
@@ -38,8 +38,8 @@ def test_paths_and_programs_have_the_names_of_a_vm_and_a_host() -> None:
     assert places.monitor_of("web_0", "h1") == Path("/run/h1/web_0.qmp")
     assert places.events_of("web_0", "h1") == Path("/run/h1/web_0.events")
     assert places.migration_of("web_0", "h2") == "tcp:h2:0"
-    words = places.words_of(("/bin/start", "{vm}", "{host}"), "web_0", "h2")
-    assert words == ("/bin/start", "web_0", "h2")
+    arguments = places.words_of(("/bin/start", "{vm}", "{host}"), "web_0", "h2")
+    assert arguments == ("/bin/start", "web_0", "h2")
 
 
 def test_sockets_of_a_vm_and_of_all_vms_are_found(tmp_path: Path) -> None:

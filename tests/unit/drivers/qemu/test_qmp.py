@@ -85,7 +85,7 @@ def test_events_are_values_in_their_order(tmp_path: Path) -> None:
             for command in ("stop", "cont", "system_reset"):
                 await monitor.execute(command)
             events = monitor.take_events()
-            assert [each.name for each in events] == ["STOP", "RESUME", "RESET"]
+            assert [event.name for event in events] == ["STOP", "RESUME", "RESET"]
             assert events[2].data["reason"] == "host-qmp-system-reset"
             assert 0 < events[0].at <= events[2].at
             assert monitor.take_events() == []

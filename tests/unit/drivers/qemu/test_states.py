@@ -49,9 +49,9 @@ def test_run_state_tells_whether_the_vm_is_here(
 def test_only_a_guest_that_shuts_itself_down_is_no_failure(
     reason: str | None, cause: StopCause, text: str
 ) -> None:
-    seen = state_at_end(reason)
-    assert (seen.presence, seen.cause) == (Presence.DOWN, cause)
-    assert text in seen.text
+    state = state_at_end(reason)
+    assert (state.presence, state.cause) == (Presence.DOWN, cause)
+    assert text in state.text
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,10 @@ def test_two_guests_move_to_one_host_at_once(tmp_path: Path) -> None:
     async def story() -> None:
         for order in orders:
             await living.start(order.vm)
-        found = await asyncio.gather(
+        results = await asyncio.gather(
             *(carry_out(living.places, order) for order in orders)
         )
-        assert found == [DONE_STATUS, DONE_STATUS]
+        assert results == [DONE_STATUS, DONE_STATUS]
         for order in orders:
             assert living.places.hosts_of(order.vm) == ["h2"]
 
@@ -405,8 +405,8 @@ def test_migration_that_was_complete_is_done_and_its_source_ends(
 def test_vm_that_is_nowhere_is_unknown(living: Living) -> None:
     async def story() -> None:
         assert await answers.probe(living.places, MIGRATE) == (UNKNOWN_STATUS, "")
-        assert await answers.observe(living.places, ["web_0"]) == []
-        assert await answers.marks(living.places, ["web_0"]) == []
+        assert await answers.observe(living.places, {"web_0": ()}) == []
+        assert await answers.marks(living.places, {"web_0": ()}) == []
 
     living.run(story())
 
@@ -414,7 +414,7 @@ def test_vm_that_is_nowhere_is_unknown(living: Living) -> None:
 def test_vm_that_does_not_run_is_observed_so(living: Living) -> None:
     async def story() -> None:
         await (await living.start()).close()
-        [line] = await answers.observe(living.places, ["web_0", "db_0"])
+        [line] = await answers.observe(living.places, {"web_0": ["h1"], "db_0": ()})
         assert json.loads(line) == {"vm": "web_0", "running": False}
         stopped = await answers.probe(living.places, order_of(Action.STOP))
         assert stopped == (DONE_STATUS, "")
@@ -447,9 +447,9 @@ def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
         said = await answers.abilities(living.places, questions)
         empty = HostVms(host="h2", vms=())
         assert set(lines.abilities_in("\n".join(said), [empty])) == {"h2"}
-        told = lines.abilities_in("\n".join(said), [asked])["h1"]
+        abilities = lines.abilities_in("\n".join(said), [asked])["h1"]
         move = Action.LIVE_MIGRATE
-        found = {vm: answer_about(told, move, vm) for vm in asked.vms}
+        found = {vm: answer_about(abilities, move, vm) for vm in asked.vms}
         assert {vm: each.able for vm, each in found.items()} == {
             "web_0": Able.NO,
             "web_1": Able.YES,
@@ -457,7 +457,7 @@ def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
         }
         assert "VFIO migration is not supported" in found["web_0"].reason
         assert "web_2" in found["web_2"].reason
-        assert answer_about(told, Action.FREEZE, "web_0").able is Able.YES
+        assert answer_about(abilities, Action.FREEZE, "web_0").able is Able.YES
 
     living.run(story())
 

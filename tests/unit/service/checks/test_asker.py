@@ -141,10 +141,10 @@ def test_requests_at_once_share_one_question() -> None:
         )
 
         async def story(checks: Checks, _control: Control) -> None:
-            found = await asyncio.gather(*(checks.run_check("c") for _ in range(20)))
-            assert {each["outcome"] for each in found} == {"fail"}
+            results = await asyncio.gather(*(checks.run_check("c") for _ in range(20)))
+            assert {result["outcome"] for result in results} == {"fail"}
             (listed,) = await checks.checks()
-            assert listed == found[0]
+            assert listed == results[0]
             assert listed["asked"] is not None
             with pytest.raises(NotFoundError, match="no check weather"):
                 await checks.run_check("weather")
@@ -168,8 +168,8 @@ def test_hanging_thread_is_given_up_and_the_loop_never_waits(
 
     async def story(checks: Checks, _control: Control) -> None:
         names = [f"c{at}" for at in range(limits.AT_ONCE + 1)]
-        found = await asyncio.gather(*(checks.run_check(name) for name in names))
-        assert {each["reason"] for each in found} == {
+        results = await asyncio.gather(*(checks.run_check(name) for name in names))
+        assert {result["reason"] for result in results} == {
             "no answer within 0.2 s: its thread hangs, or too many others do"
         }
         over.set()

@@ -13,10 +13,11 @@ from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import VirtualClock
 from forewarn.forwarding.wire import UnreachableError
 from forewarn.metadata.connection import Connection
-from forewarn.metadata.identity import replica_key
+from forewarn.metadata.passed_on import replica_key
 from forewarn.service import limits
 from forewarn.service.cluster.passing import FollowerGuests, LeaderDoor
 from forewarn.service.readings import Readings
+from forewarn.store.port import StoreError
 from tests.support.certificates import certificate_in, needs_openssl
 from tests.support.loops import in_loop
 from tests.unit.metadata.support import EVENT_ID, NOW, Gate, World, running
@@ -36,16 +37,20 @@ class Follower:
             url=parse_url(url or f"http://127.0.0.1:{world.port}"), key=KEY
         )
         self.caught_up = 0
+        self.is_database_away = False
         self.guests = FollowerGuests(
             door=lambda: self.door,
             caught_up=self._catch_up,
             readings=cast("Readings", None),
             clock=VirtualClock(NOW),
+            sender="b 1",
             tls=tls,
         )
 
     async def _catch_up(self) -> None:
         self.caught_up += 1
+        if self.is_database_away:
+            raise StoreError("the database does not answer")
 
 
 async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
@@ -71,8 +76,8 @@ async def before_tls(world: World, tls: ssl.SSLContext) -> AsyncGenerator[str]:
         yield f"https://localhost:{proxy.sockets[0].getsockname()[1]}"
     finally:
         proxy.close()
-        for each in pumps:
-            each.cancel()
+        for task in pumps:
+            task.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
 
 
@@ -111,6 +116,15 @@ async def test_approval_is_passed_on_and_answered_when_it_is_served_here() -> No
     async with leading() as (world, follower):
         assert await follower.guests.approve("w0", (EVENT_ID,)) is None
         assert world.gateway.approved == [("w0", (EVENT_ID,))]
+        assert follower.caught_up == 1
+
+
+@in_loop
+async def test_durable_approval_is_answered_although_the_database_is_away() -> None:
+    """The leader has answered it with 200 already."""
+    async with leading() as (_, follower):
+        follower.is_database_away = True
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
         assert follower.caught_up == 1
 
 
@@ -199,3 +213,29 @@ async def test_connection_that_the_leader_closed_is_replaced() -> None:
             connection._transport.close()
         assert await follower.guests.approve("w0", (EVENT_ID,)) is None
         assert len(world.gateway.approved) == 2
+
+
+@in_loop
+async def test_request_that_was_read_on_the_network_is_answered_only_once() -> None:
+    async with leading() as (world, follower):
+        sent: list[bytes] = []
+
+        async def read_along(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            theirs, ours = await asyncio.open_connection("127.0.0.1", world.port)
+            sent.append(await reader.read(65_536))
+            ours.write(sent[0])
+            writer.write(await theirs.read(65_536))
+            ours.close()
+            writer.close()
+
+        listener = await asyncio.start_server(read_along, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        follower.door = LeaderDoor(url=parse_url(f"http://127.0.0.1:{port}"), key=KEY)
+        async with listener:
+            assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        assert b"StartRequests" in sent[0]
+        answer = await world.ask(sent[0])
+        assert answer.status == 404
+        assert len(world.gateway.approved) == 1

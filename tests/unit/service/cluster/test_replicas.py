@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from forewarn.cluster import times
 from forewarn.cluster.port import LeaseRow
 from forewarn.fleet.file import FleetText
 from forewarn.metadata.server import Address
+from forewarn.service import limits
 from forewarn.service.replicated import ReplicatedService
 from forewarn.service.settings import load_settings
 from forewarn.store.feed import FollowedCluster, LeaderStore
@@ -23,6 +25,7 @@ from forewarn.store.memory_cluster import (
     SharedMemory,
 )
 from forewarn.store.port import LostError
+from tests.support import processes
 from tests.support.loops import in_loop, until
 
 pytestmark = pytest.mark.system
@@ -60,6 +63,8 @@ class Backend:
     def __init__(self, shared: SharedMemory) -> None:
         self.shared = shared
         self.is_cut = False
+        self.reads_after = 0.0
+        """Seconds before each snapshot of this replica."""
         self.is_late = False
         """Whether another replica takes the lease just after the next takeover."""
 
@@ -78,6 +83,8 @@ class Backend:
         return store
 
     def _fault(self, stage: str) -> None:
+        if stage == "send follow":
+            threading.Event().wait(self.reads_after)
         if self.is_cut:
             raise LostError(f"cut off: {stage}", hint="Connect it.")
 
@@ -232,6 +239,29 @@ async def test_follower_serves_what_the_leader_commits_and_passes_approvals_on()
 
 
 @in_loop
+@pytest.mark.parametrize("reads_after", [0.2, 30.0])
+async def test_approval_is_answered_when_the_other_replica_serves_it(
+    monkeypatch: pytest.MonkeyPatch, reads_after: float
+) -> None:
+    """Or after a bound, since it is durable."""
+    is_late = reads_after > 1
+    bound = 0.3 if is_late else 20.0
+    monkeypatch.setattr(limits, "SERVED_SECONDS", bound)
+    async with pair() as (first, second):
+        await eventually(second.is_served)
+        order = {"hosts": ["h1"], "impact": "freeze"}
+        assert (await first.ask("/v1/maintain", order))[0] == 201
+        [event] = await eventually(second.events)
+        second.backend.reads_after = min(reads_after, 2.0)
+        assert await first.approve(event["EventId"]) == (200, None)
+        [read] = await second.events()
+        assert read["EventStatus"] == ("Scheduled" if is_late else "Started")
+        second.backend.reads_after = 0.0
+        # A refusal waits for nothing.
+        assert (await first.approve("1" * 36))[0] == 400
+
+
+@in_loop
 async def test_replica_takes_over_when_the_leader_loses_the_database() -> None:
     async with pair() as (first, second):
         await eventually(second.is_served)
@@ -325,9 +355,9 @@ async def test_operators_are_sent_to_the_leader() -> None:
 @in_loop
 async def test_each_replica_shows_who_leads_and_who_is_behind() -> None:
     async with pair() as (first, second):
-        for each in (first, second):
+        for replica in (first, second):
 
-            async def shown(asked: Replica = each) -> Any:
+            async def shown(asked: Replica = replica) -> Any:
                 status, found = await asked.ask("/v1/cluster")
                 assert status == 200
                 roles = {one["name"]: one["role"] for one in found["replicas"]}
@@ -336,7 +366,7 @@ async def test_each_replica_shows_who_leads_and_who_is_behind() -> None:
                 return is_known and found["led_for_seconds"] is not None and found
 
             found = await eventually(shown)
-            assert (found["leader"], found["answered_by"]) == ("r1", each.name)
+            assert (found["leader"], found["answered_by"]) == ("r1", replica.name)
             assert found["led_for_seconds"] > 0
             assert [one["url"] for one in found["replicas"]] == [
                 first.service.admin_url,
@@ -374,15 +404,19 @@ async def test_follower_that_is_cut_off_answers_503_instead_of_old_documents() -
 @in_loop
 async def test_replica_that_leads_again_at_once_decides_in_its_new_term() -> None:
     """Both news of the keeper come before the event loop looks at them."""
-    async with pair() as (first, _):
+    async with pair() as (first, second):
         replica = first.service._replica
         assert replica is not None
+        second.backend.is_cut = True
         cluster = MemoryCluster(first.backend.shared)
-        row = cluster.take(cluster.lease(), holder=replica.key, url="")
-        assert row is not None
+        other = cluster.take(cluster.lease(), holder="another", url="")
+        assert other is not None
+        cluster.release(other.term)
         old = first.service._deciding
-        replica.follow()
-        replica.lead(row)
+        # The event loop waits here.
+        processes.eventually(
+            lambda: replica.keeper.seat.term, lambda term: term > other.term
+        )
         await until(lambda: first.service._deciding not in {None, old})
         order = {"hosts": ["h1"], "impact": "freeze"}
 
@@ -390,7 +424,7 @@ async def test_replica_that_leads_again_at_once_decides_in_its_new_term() -> Non
             return (await first.ask("/v1/maintain", order))[0] == 201
 
         await eventually(is_ordered)
-        assert first.backend.shared.feed[-1].term == row.term
+        assert first.backend.shared.feed[-1].term == other.term + 1
 
 
 @in_loop
@@ -404,7 +438,7 @@ async def test_takeover_does_not_bring_back_the_fleet_of_an_old_file() -> None:
         async def hosts() -> list[str]:
             status, answer = await second.ask("/v1/fleet")
             assert status == 200
-            return [each["name"] for each in answer["hosts"]]
+            return [host["name"] for host in answer["hosts"]]
 
         assert await hosts() == ["h1", "h2"]
         # The first request that it decides shows that it has begun.

@@ -37,7 +37,7 @@ def with_blackout(line: str, where: Sequence[str] = ()) -> World:
 
 
 def begins(found: Any) -> dict[str, Micros]:
-    return {each["host"]: parse_instant(each["begins"]) for each in found["hosts"]}
+    return {host["host"]: parse_instant(host["begins"]) for host in found["hosts"]}
 
 
 def agrees(found: Any) -> None:
@@ -48,14 +48,14 @@ def agrees(found: Any) -> None:
 
 @pytest.mark.parametrize("line", [ONCE, DAILY])
 def test_blackout_of_the_fleet_stops_all_hosts(line: str) -> None:
-    it = with_blackout(line)
-    found = simulation(it, EXPECT, approve=0)
-    assert (found["state"], found["done"]) == ("Done", HOSTS)
-    agrees(found)
-    assert {each["name"] for each in found["blackouts"]} == {"freeze"}
-    for each in found["blackouts"]:
-        opens, closes = (parse_instant(each[key]) for key in ("begins", "ends"))
-        for host in found["hosts"]:
+    world = with_blackout(line)
+    result = simulation(world, EXPECT, approve=0)
+    assert (result["state"], result["done"]) == ("Done", HOSTS)
+    agrees(result)
+    assert {each["name"] for each in result["blackouts"]} == {"freeze"}
+    for blackout in result["blackouts"]:
+        opens, closes = (parse_instant(blackout[key]) for key in ("begins", "ends"))
+        for host in result["hosts"]:
             announced, starts = (
                 parse_instant(host[key]) for key in ("begins", "starts")
             )
@@ -65,35 +65,37 @@ def test_blackout_of_the_fleet_stops_all_hosts(line: str) -> None:
 
 @pytest.mark.parametrize("line", [ONCE, DAILY])
 def test_blackout_of_some_racks_lets_the_other_hosts_go_first(line: str) -> None:
-    it = with_blackout(line, STOPPED)
-    found = simulation(it, EXPECT, approve=0)
-    assert (found["state"], found["done"]) == ("Done", HOSTS)
-    agrees(found)
-    told = begins(found)
+    world = with_blackout(line, STOPPED)
+    result = simulation(world, EXPECT, approve=0)
+    assert (result["state"], result["done"]) == ("Done", HOSTS)
+    agrees(result)
+    told = begins(result)
     if line == ONCE:
         assert min(told[host] for host in STOPPED_HOSTS) >= ENDS
         others = [told[host] for host in told if host not in STOPPED_HOSTS]
         assert max(others) < ENDS
-    assert [each["name"] for each in found["blackouts"]][:1] == ["freeze"]
+    assert [blackout["name"] for blackout in result["blackouts"]][:1] == ["freeze"]
 
 
 @pytest.mark.parametrize("where", [(), STOPPED])
 def test_tenants_hear_a_time_that_is_kept(where: Sequence[str]) -> None:
-    it = with_blackout(DAILY, where)
-    campaigns.start(it, EXPECT)
+    world = with_blackout(DAILY, where)
+    campaigns.start(world, EXPECT)
     told = {
-        each["vm"]: each for number in range(4) for each in upcoming(it, f"t{number}")
+        each["vm"]: each
+        for number in range(4)
+        for each in upcoming(world, f"t{number}")
     }
     assert len(told) == HOSTS
-    it.advance("10d")
-    for operation in it.operations():
+    world.advance("10d")
+    for operation in world.operations():
         for vm in operation.vms:
             assert operation.started_at >= at(told[vm]["earliest"]), vm
             assert operation.started_at <= at(told[vm]["latest"]), vm
 
 
 def test_emergency_is_simulated_without_blackouts() -> None:
-    it = with_blackout(ONCE)
-    found = simulation(it, "emergency = true\n" + EXPECT, approve=0)
-    assert found["blackouts"] == []
-    assert parse_instant(found["ends"]) < ENDS
+    world = with_blackout(ONCE)
+    result = simulation(world, "emergency = true\n" + EXPECT, approve=0)
+    assert result["blackouts"] == []
+    assert parse_instant(result["ends"]) < ENDS

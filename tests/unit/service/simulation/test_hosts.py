@@ -37,7 +37,7 @@ soak = "30m"
 """
 
 
-def world() -> World:
+def new_world() -> World:
     """Return hosts with a VM each, and an empty host with room for them."""
     lines = '[[host]]\nname = "spare"\ncapacity = 40\n' + "".join(
         f'[[host]]\nname = "h{number}"\ncapacity = 4\n'
@@ -54,15 +54,15 @@ def text(steps: str, *, impact: str) -> str:
     return file_of(ONE_STAGE + expect + more, impact=impact, name="next")
 
 
-def simulation(it: World, written: str) -> Any:
+def simulation(world: World, written: str) -> Any:
     request = SimulationRequest(
         text=CampaignText(name="c.toml", text=written),
         assumed=Assumptions(approve=0),
-        policy=it.plane.policy,
-        now=it.now,
+        policy=world.plane.policy,
+        now=world.now,
         hosts_max=100,
     )
-    copied = it.read(lambda reader: copy_fleet(reader, request.text))
+    copied = world.read(lambda reader: copy_fleet(reader, request.text))
     return json.loads(simulated(copied, request))
 
 
@@ -72,69 +72,69 @@ def gap(begins: str, ends: str) -> Micros:
 
 @pytest.mark.parametrize("impact", ["live-migrate", "reboot", "freeze"])
 def test_host_steps_and_vms_share_the_time_of_a_host(impact: str) -> None:
-    found = simulation(world(), text("".join(STEPS.values()), impact=impact))
-    assert [found["state"], found["done"]] == ["Done", HOSTS + 1]
-    for each in found["hosts"]:
-        length = gap(each["starts"], each["ends"])
+    result = simulation(new_world(), text("".join(STEPS.values()), impact=impact))
+    assert [result["state"], result["done"]] == ["Done", HOSTS + 1]
+    for host in result["hosts"]:
+        length = gap(host["starts"], host["ends"])
         # VMs that stood still recover after the work, while it is verified.
         most = 30 * MINUTE + (RECOVERY if impact != "live-migrate" else 0)
-        assert 30 * MINUTE - SECOND <= length <= most + SECOND, each
+        assert 30 * MINUTE - SECOND <= length <= most + SECOND, host
 
 
 @pytest.mark.parametrize("impact", ["none", "live-migrate"])
 def test_step_that_takes_long_in_a_simulation_is_not_late(impact: str) -> None:
     more = ONE_STAGE + "[campaign.steps]\n" + STEPS["work"]
     slow = '[campaign.expect]\ntypical = "2h"\nslow = "4h"\n'
-    found = simulation(world(), file_of(slow + more, impact=impact, name="next"))
-    assert [found["done"], found["failed"]] == [HOSTS + 1, []]
-    lengths = [gap(each["starts"], each["ends"]) for each in found["hosts"]]
+    result = simulation(new_world(), file_of(slow + more, impact=impact, name="next"))
+    assert [result["done"], result["failed"]] == [HOSTS + 1, []]
+    lengths = [gap(host["starts"], host["ends"]) for host in result["hosts"]]
     assert max(lengths) > STEP_TIMEOUT
 
 
 def test_vms_recover_after_work_without_host_steps() -> None:
-    found = simulation(world(), text("", impact="reboot"))
+    result = simulation(new_world(), text("", impact="reboot"))
     lengths = {
-        gap(each["starts"], each["ends"]) for each in found["hosts"] if each["vms"]
+        gap(host["starts"], host["ends"]) for host in result["hosts"] if host["vms"]
     }
     assert lengths == {30 * MINUTE + RECOVERY}
 
 
 def test_steps_without_work_leave_the_time_to_the_vms() -> None:
-    found = simulation(world(), text(STEPS["verify"], impact="live-migrate"))
-    assert found["done"] == HOSTS + 1
-    for each in found["hosts"]:
-        if each["vms"]:
-            length = gap(each["starts"], each["ends"])
-            assert 30 * MINUTE - SECOND <= length <= 40 * MINUTE, each
+    result = simulation(new_world(), text(STEPS["verify"], impact="live-migrate"))
+    assert result["done"] == HOSTS + 1
+    for host in result["hosts"]:
+        if host["vms"]:
+            length = gap(host["starts"], host["ends"])
+            assert 30 * MINUTE - SECOND <= length <= 40 * MINUTE, host
 
 
 def test_a_simulation_uses_the_measured_durations() -> None:
-    it = world_of([{f"s{number}": 0} for number in range(HOSTS)])
-    start(it, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
-    it.advance("2d")
-    assert campaign(it).done == HOSTS
-    found = simulation(it, text("", impact="reboot"))
+    world = world_of([{f"s{number}": 0} for number in range(HOSTS)])
+    start(world, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
+    world.advance("2d")
+    assert campaign(world).done == HOSTS
+    result = simulation(world, text("", impact="reboot"))
     # The simulated driver reboots in a minute; the file expects half an hour.
-    assert {gap(each["starts"], each["ends"]) for each in found["hosts"]} == {
+    assert {gap(host["starts"], host["ends"]) for host in result["hosts"]} == {
         MINUTE + Policy().recovery
     }
-    assert found["ends"] == found["forecast_ends"]
+    assert result["ends"] == result["forecast_ends"]
 
 
 @pytest.mark.parametrize("impact", ["live-migrate", "reboot"])
 @pytest.mark.parametrize("steps", ["", "needed work verify"])
 def test_a_campaign_takes_the_simulated_time(impact: str, steps: str) -> None:
-    it = world_of([{f"s{number}": 0} for number in range(HOSTS)])
+    world = world_of([{f"s{number}": 0} for number in range(HOSTS)])
     more = "[campaign.budget]\nin_flight = 3\n" + STAGES
     if steps:
         more += "[campaign.steps]\n" + "".join(STEPS[each] for each in steps.split())
-    start(it, more, impact=impact)
-    it.advance("4d")
-    assert campaign(it).done == HOSTS
-    found = simulation(it, file_of(more, impact=impact, name="next"))
-    begins = it.now
-    start(it, more, impact=impact, name="next")
-    it.advance("4d")
-    taken = campaign(it, "next").ended - begins
-    assert found["done"] == campaign(it, "next").done == HOSTS
-    assert abs(found["seconds"] * SECOND - taken) <= taken / 20
+    start(world, more, impact=impact)
+    world.advance("4d")
+    assert campaign(world).done == HOSTS
+    result = simulation(world, file_of(more, impact=impact, name="next"))
+    begins = world.now
+    start(world, more, impact=impact, name="next")
+    world.advance("4d")
+    taken = campaign(world, "next").ended - begins
+    assert result["done"] == campaign(world, "next").done == HOSTS
+    assert abs(result["seconds"] * SECOND - taken) <= taken / 20

@@ -29,7 +29,7 @@ ALL = [name_of(number) for number in range(HOSTS)]
 REASON = "a passthrough device"
 
 
-def world(*limited: Limited, steps: StepRules = REBOOTS) -> World:
+def new_world(*limited: Limited, steps: StepRules = REBOOTS) -> World:
     driver = SimulatedDriver(limited=limited, steps=steps)
     hosts = [{f"s{number}": 0} for number in range(HOSTS)]
     return World(store=MemoryStore, driver=driver, fleet=fleet(hosts))
@@ -39,33 +39,35 @@ def text(impact: str, more: str = ONE_STAGE) -> CampaignText:
     return CampaignText(name="c.toml", text=file_of(more, impact=impact))
 
 
-def plan(it: World, text: CampaignText) -> Any:
+def plan(world: World, text: CampaignText) -> Any:
     request = campaign_plans.plan_request(
         text,
-        it.plane.policy,
-        now=it.now,
+        world.plane.policy,
+        now=world.now,
         hosts_max=HOSTS,
-        host_steps=it.driver.host_steps(),
+        host_steps=world.driver.host_steps(),
     )
-    return json.loads(it.read(lambda reader: campaign_plans.planned(reader, request)))
+    return json.loads(
+        world.read(lambda reader: campaign_plans.planned(reader, request).text)
+    )
 
 
-def simulation(it: World, text: CampaignText) -> Any:
+def simulation(world: World, text: CampaignText) -> Any:
     request = SimulationRequest(
         text=text,
         assumed=Assumptions(approve=0),
-        policy=it.plane.policy,
-        now=it.now,
+        policy=world.plane.policy,
+        now=world.now,
         hosts_max=HOSTS,
-        host_steps=it.driver.host_steps(),
+        host_steps=world.driver.host_steps(),
     )
     return json.loads(
-        simulated(it.read(lambda reader: copy_fleet(reader, text)), request)
+        simulated(world.read(lambda reader: copy_fleet(reader, text)), request)
     )
 
 
 def hosts_of(report: Any) -> list[str]:
-    return sorted(each["host"] for each in report["hosts"])
+    return sorted(host["host"] for host in report["hosts"])
 
 
 LIMITS = {
@@ -82,23 +84,23 @@ LIMITS = {
 def test_plan_simulation_and_campaign_leave_out_the_same_host(name: str) -> None:
     action, impact, is_vm = LIMITS[name]
     vm, host = ("s1-1", "") if is_vm else ("", name_of(1))
-    it = world(Limited(action=action, reason=REASON, vm=vm, host=host))
-    asked = text(impact)
-    planned, played = plan(it, asked), simulation(it, asked)
+    world = new_world(Limited(action=action, reason=REASON, vm=vm, host=host))
+    campaign_text = text(impact)
+    planned, played = plan(world, campaign_text), simulation(world, campaign_text)
     expected = [each for each in ALL if each != name_of(1)]
     assert hosts_of(planned) == hosts_of(played) == expected
     assert [each["host"] for each in planned["refused"]] == [name_of(1)]
     assert REASON in planned["refused"][0]["message"]
     assert (played["state"], played["done"]) == ("Done", HOSTS - 1)
-    start_text(it, asked.text)
-    it.advance("2d")
-    assert campaign(it).done == HOSTS - 1
-    operations = it.read(
+    start_text(world, campaign_text.text)
+    world.advance("2d")
+    assert campaign(world).done == HOSTS - 1
+    operations = world.read(
         lambda reader: list(
-            every(reader, kinds.OPERATIONS_OF_REQUEST, rollout(it).request_id)
+            every(reader, kinds.OPERATIONS_OF_REQUEST, rollout(world).request_id)
         )
     )
-    assert sorted(each.host for each in operations) == expected
+    assert sorted(operation.host for operation in operations) == expected
 
 
 def test_limits_of_calls_that_are_not_made_leave_out_nothing() -> None:
@@ -106,9 +108,9 @@ def test_limits_of_calls_that_are_not_made_leave_out_nothing() -> None:
         Limited(action=Action.STOP, vm="s1-1"),
         Limited(action=Action.REBOOT, vm="s2-2", able=Able.UNKNOWN),
     )
-    it = world(*limited, steps=StepRules())
-    asked = text("reboot")
-    planned, played = plan(it, asked), simulation(it, asked)
+    world = new_world(*limited, steps=StepRules())
+    campaign_text = text("reboot")
+    planned, played = plan(world, campaign_text), simulation(world, campaign_text)
     # Without a step that reboots the host, each VM is restarted and none is stopped.
     assert hosts_of(planned) == hosts_of(played) == ALL
     warning = "the driver does not know whether reboot is possible on 1 host"
@@ -117,30 +119,31 @@ def test_limits_of_calls_that_are_not_made_leave_out_nothing() -> None:
 
 
 def test_campaign_of_which_no_host_is_possible_is_refused_by_both() -> None:
-    it = world(*(Limited(action=Action.START, host=each) for each in ALL))
-    asked = text("reboot")
+    world = new_world(*(Limited(action=Action.START, host=each) for each in ALL))
+    campaign_text = text("reboot")
     for make in (plan, simulation):
         with pytest.raises(RefusedError, match="can be done: 4 unable"):
-            make(it, asked)
+            make(world, campaign_text)
 
 
 def test_simulation_reboots_the_hosts_as_the_campaign_does() -> None:
-    it = world()
+    world = new_world()
     expect = '[campaign.expect]\ntypical = "30m"\nslow = "30m"\n'
-    played = simulation(it, text("reboot", ONE_STAGE + expect))
-    for each in played["hosts"]:
-        length = parse_instant(each["ends"]) - parse_instant(each["starts"])
-        assert 30 * MINUTE - SECOND <= length <= 40 * MINUTE, each
+    played = simulation(world, text("reboot", ONE_STAGE + expect))
+    for host in played["hosts"]:
+        length = parse_instant(host["ends"]) - parse_instant(host["starts"])
+        assert 30 * MINUTE - SECOND <= length <= 40 * MINUTE, host
     # A verified host leaves its place, and its VMs recover during the next notice.
     assert played["budgets"][0]["used"] == played["budgets"][0]["most"] == 1
-    start_text(it, file_of(impact="reboot"))
-    kinds_of_steps = {each.kind for each in rollout(it).steps}
+    start_text(world, file_of(impact="reboot"))
+    kinds_of_steps = {step.kind for step in rollout(world).steps}
     assert kinds_of_steps == {StepKind.WORK, StepKind.ANSWERS}
 
 
 def test_digest_of_a_plan_notices_that_its_hosts_are_rebooted_now() -> None:
-    asked = text("reboot")
+    campaign_text = text("reboot")
     digests = {
-        plan(world(steps=steps), asked)["digest"] for steps in (REBOOTS, StepRules())
+        plan(new_world(steps=steps), campaign_text)["digest"]
+        for steps in (REBOOTS, StepRules())
     }
     assert len(digests) == 2

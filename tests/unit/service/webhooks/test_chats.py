@@ -65,7 +65,7 @@ def test_a_halt_is_red_in_slack_and_says_what_to_do() -> None:
     assert shown["text"] == ":red_circle: Campaign bios-2.19 is halted"
     [_, sentence, facts] = shown["blocks"]
     assert "Run `forewarn campaign show bios-2.19`" in sentence["text"]["text"]
-    assert "Failed\nh003" in [each["text"] for each in facts["fields"]]
+    assert "Failed\nh003" in [field["text"] for field in facts["fields"]]
 
 
 def test_plain_text_has_a_line_for_each_fact() -> None:
@@ -121,16 +121,16 @@ def test_the_url_of_a_chat_is_in_no_error() -> None:
 
 @in_loop
 async def test_the_message_of_a_done_campaign_has_its_figures() -> None:
-    it = of(2)
-    start(it)
-    it.advance("3h")
-    [_, done] = messages(it)
+    world = of(2)
+    start(world)
+    world.advance("3h")
+    [_, done] = messages(world)
     gateway = LocalGateway()
-    store = it.plane.store
+    store = world.plane.store
     assert isinstance(store, MemoryStore)
     gateway.store = store
     box = Mailbox(receiver="ops", tenant="", gateway=gateway, pending=Pending())
-    assert await box.figures(messages(it)[0]) is None
+    assert await box.figures(messages(world)[0]) is None
     figures = await box.figures(done)
     text = payload.told(done, tenant="", form=Format.TEXT, figures=figures).decode()
     assert "Approvals: 0 of 2 events" in text.splitlines()
@@ -139,5 +139,5 @@ async def test_the_message_of_a_done_campaign_has_its_figures() -> None:
     [event] = json.loads(payload.told(done, tenant="", figures=figures))
     assert event["data"]["sums"]["states"] == {"Done": 2}
     # The same is posted again later.
-    it.advance("2d")
+    world.advance("2d")
     assert await box.figures(done) == figures

@@ -215,7 +215,7 @@ async def test_successful_test_ends_the_pause() -> None:
     told.during_pause = try_it
     before = told.clock.now()
     await told.run()
-    assert [each.result().status for each in tests] == [200]
+    assert [test.result().status for test in tests] == [200]
     assert told.clock.now() - before == sum((1, 2, 4, 8, 16, 32, 64, 128)) * SECOND
 
 

@@ -24,9 +24,9 @@ def document(incarnation: int = 4, *, version: int = -1, events: int = 2) -> Res
 def spoilt(
     text: str, genuine: Response | None = None, **more: list[Response]
 ) -> Parsed:
-    given = bodies.faulty(syntax.parse_fault(text), genuine or document(), **more)
-    parsed = parse(given.payload)
-    assert parsed.status == given.status
+    response = bodies.faulty(syntax.parse_fault(text), genuine or document(), **more)
+    parsed = parse(response.payload)
+    assert parsed.status == response.status
     if parsed.status != 304:
         assert parsed.headers["Content-Length"] == str(len(parsed.body))
     return parsed
@@ -103,13 +103,13 @@ def test_iso_dates_keep_the_same_instant() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [each.name for each in FAULTS.values() if each.group is Group.DOCUMENT]
+    "kind", [kind.name for kind in FAULTS.values() if kind.group is Group.DOCUMENT]
 )
 def test_document_fault_does_not_change_a_404_response(kind: str) -> None:
-    given = bodies.faulty(
+    response = bodies.faulty(
         syntax.parse_fault(kind), answers.NOT_FOUND, earlier=[document(1)]
     )
-    assert given is answers.NOT_FOUND
+    assert response is answers.NOT_FOUND
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "html"])
@@ -126,9 +126,9 @@ def test_custom_response_is_returned_as_written() -> None:
         body=b"<h1>no</h1>",
         content_type="text/html",
     )
-    given = bodies.faulty(Fault(kind="replace", replacement=replacement), None)
-    parsed = parse(given.payload)
-    assert parsed.status == given.status == 403
+    response = bodies.faulty(Fault(kind="replace", replacement=replacement), None)
+    parsed = parse(response.payload)
+    assert parsed.status == response.status == 403
     assert parsed.headers == {
         "Server": "forewarn",
         "Via": "1.1 proxy",

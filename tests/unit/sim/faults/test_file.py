@@ -84,4 +84,4 @@ def test_all_problems_are_reported_together() -> None:
     text = "[[fault]]\nkind = 'x'\n[[fault]]\nkind = '500'\n[[fault]]\nfault = 'y'\n"
     with pytest.raises(FaultFileError) as raised:
         read_faults(text, name="f.toml")
-    assert [each.line for each in raised.value.problems] == [2, 6]
+    assert [problem.line for problem in raised.value.problems] == [2, 6]

@@ -158,7 +158,7 @@ def test_clearing_one_vm_keeps_the_faults_of_others() -> None:
     table.player.clear("web_1")
     assert table.row(1, "web_1") == "ok"
     assert table.row(1) == "500"
-    assert [each.name for each in table.player.listing()] == [name]
+    assert [rule.name for rule in table.player.listing()] == [name]
 
 
 def test_listing_shows_the_configured_faults() -> None:
@@ -197,7 +197,7 @@ def test_finished_playbooks_are_removed_above_the_limit() -> None:
     assert table.row(ENDED_KEPT + 1).count("500") == ENDED_KEPT
     assert len(table.player.listing()) == ENDED_KEPT
     name = table.player.play(syntax.parse_playbook("404 x1", vms=["web_0"]))
-    assert [each.name for each in table.player.listing()] == [name]
+    assert [rule.name for rule in table.player.listing()] == [name]
 
 
 def test_players_are_independent() -> None:

@@ -88,8 +88,10 @@ def lines(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         said.append(f"x{draw(st.integers(1, 1_000_000))}")
     methods = ["get"] if kind.reads_only else ["get", "post", "any"]
-    said += draw(st.sampled_from([[], *([each] for each in methods)]))
-    said += draw(st.sampled_from([[], *([each.value] for each in kind.approvals)]))
+    said += draw(st.sampled_from([[], *([method] for method in methods)]))
+    said += draw(
+        st.sampled_from([[], *([approval.value] for approval in kind.approvals)])
+    )
     if kind.retry_after is not None and draw(st.booleans()):
         said.append(f"retry-after {draw(st.integers(0, 86_400))}")
     said += draw(st.sampled_from([[], ["on instance"], ["on all"], ["flapping"]]))

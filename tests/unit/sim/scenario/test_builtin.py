@@ -15,7 +15,9 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "scenarios"
 
 
 def scenarios() -> list[object]:
-    return [pytest.param(each, id=each.name) for each in builtin.scenarios()]
+    return [
+        pytest.param(scenario, id=scenario.name) for scenario in builtin.scenarios()
+    ]
 
 
 @pytest.mark.clause("9.1", "9.2")
@@ -66,7 +68,7 @@ def test_mock_scenario_names_have_the_timings_of_the_mock(name: str) -> None:
     scenario = builtin.find(name)
     speed = scenario.speed
     assert speed is not None
-    scheduled, started, gone = (each.at for each in rehearsal.play(scenario))
+    scheduled, started, gone = (moment.at for moment in rehearsal.play(scenario))
 
     assert scheduled == 0
     assert (started / speed / 1e6, (gone - started) / speed / 1e6) == MOCK[name]

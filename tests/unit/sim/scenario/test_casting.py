@@ -42,7 +42,7 @@ def rich(*, order: Sequence[int] = range(12)) -> str:
 
 
 def vms_of(scenario: Scenario) -> list[str]:
-    return [each.vm for each in scenario.clients if each.vm != OTHERS]
+    return [client.vm for client in scenario.clients if client.vm != OTHERS]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

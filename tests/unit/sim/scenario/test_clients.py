@@ -54,8 +54,8 @@ class Poller:
 
 
 def all_vms(stage: SimServer) -> list[str]:
-    found = stage.engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
-    return [vm.name for vm in found]
+    vms = stage.engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
+    return [vm.name for vm in vms]
 
 
 def play(
@@ -103,8 +103,12 @@ def shipped() -> list[object]:
 def test_client_that_keeps_running_passes_each_scenario(played: Scenario) -> None:
     result = play(played, pollers=None)
     assert result.passed, sentences(result)
-    asked = [each for each in result.findings if each.what.endswith("for its events")]
-    assert {each.outcome for each in asked} == {Outcome.PASSED}
+    findings = [
+        finding
+        for finding in result.findings
+        if finding.what.endswith("for its events")
+    ]
+    assert {finding.outcome for finding in findings} == {Outcome.PASSED}
 
 
 @pytest.mark.parametrize("played", shipped())
@@ -164,7 +168,7 @@ def test_expectation_asked_demands_nothing_else() -> None:
     played = builtin.find("live-migration")
     result = play(played, expected=Expected.ASKED, sleepers=["web_0"])
     assert result.passed
-    assert [each.what for each in result.findings] == [
+    assert [finding.what for finding in result.findings] == [
         "client web_0 asks for its events"
     ]
 
@@ -175,9 +179,9 @@ def test_expectation_approved_does_not_require_a_return() -> None:
     [result] = run(played, actions=actions, expected=Expected.APPROVED)
     assert result.passed
     [late] = run(played, expected=Expected.APPROVED)
-    assert [each.outcome for each in late.failures] == [Outcome.FAILED]
+    assert [failure.outcome for failure in late.failures] == [Outcome.FAILED]
     [strict] = run(played, actions=actions)
-    assert [each.sentence.partition(" (")[0] for each in strict.failures] == [
+    assert [failure.sentence.partition(" (")[0] for failure in strict.failures] == [
         "web_0 did not ask again after e1"
     ]
 
@@ -219,18 +223,18 @@ def test_steps_are_judged_as_the_expect_option_requires(
 ) -> None:
     """Expectations on the platform are judged, except with `none`."""
     [result] = run(scenario(STEPS), expected=expected)
-    assert [each.outcome for each in result.findings] == wanted
+    assert [finding.outcome for finding in result.findings] == wanted
 
 
 def test_refused_step_fails_under_every_expectation() -> None:
     for expected in Expected:
         [result] = run(scenario('[[step]]\nevict = "web_0"\n'), expected=expected)
-        assert [each.outcome for each in result.failures] == [Outcome.ERROR]
+        assert [failure.outcome for failure in result.failures] == [Outcome.ERROR]
 
 
 def test_demands_are_skipped_if_no_client_asked() -> None:
     [result] = run(scenario(STEPS), asked=())
-    assert [each.outcome for each in result.findings] == [
+    assert [finding.outcome for finding in result.findings] == [
         Outcome.SKIPPED,
         Outcome.PASSED,
         Outcome.ERROR,

@@ -21,8 +21,10 @@ def one(
     """Return the verdict on one demand on web_0."""
     text = f'[[client]]\nvm = "web_0"\n{demand}\n{more}\n[[step]]\n{step}\n'
     [result] = run(scenario(text), actions=actions, asked=asked)
-    found = [each for each in result.findings if "for its events" not in each.what]
-    return found[-1].outcome, found[-1].sentence
+    findings = [
+        finding for finding in result.findings if "for its events" not in finding.what
+    ]
+    return findings[-1].outcome, findings[-1].sentence
 
 
 def asks(vm: str = "web_0") -> ClientAction:
@@ -276,12 +278,14 @@ def test_other_vms_are_judged_if_they_poll() -> None:
         '[[step]]\nreboot = "web_0"\n'
     )
     [alone] = run(scenario(text))
-    assert [each.what for each in alone.findings] == [
+    assert [finding.what for finding in alone.findings] == [
         "client web_0 asks for its events"
     ]
     actions: dict[int, ClientAction] = {3: asks("web_2"), 4: approve("web_1")}
     [result] = run(scenario(text), actions=actions, asked=("web_0", "web_1"))
-    assert [(each.outcome, each.what.split()[1]) for each in result.findings] == [
+    assert [
+        (finding.outcome, finding.what.split()[1]) for finding in result.findings
+    ] == [
         (Outcome.PASSED, "web_0"),
         (Outcome.FAILED, "web_1"),
         (Outcome.PASSED, "web_2"),

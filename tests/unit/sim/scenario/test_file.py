@@ -289,9 +289,9 @@ def test_fleet_can_be_in_a_separate_file(tmp_path: Path) -> None:
 
 def test_problem_in_the_fleet_file_names_that_file(tmp_path: Path) -> None:
     (tmp_path / "fleet.toml").write_text(FLEET.replace('host = "h9"', 'host = "h8"'))
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as caught:
         read('[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n', directory=tmp_path)
-    assert str(told.value).startswith("fleet.toml:7: vm.host: there is no host")
+    assert str(caught.value).startswith("fleet.toml:7: vm.host: there is no host")
 
 
 @pytest.mark.parametrize(
@@ -318,10 +318,10 @@ def test_unreadable_fleet_file_is_reported(
 
 
 def test_number_of_reported_problems_is_limited() -> None:
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as caught:
         read("[[step]]\nsay = 1\n" * 60)
-    assert len(told.value.problems) == 50
-    assert str(told.value).endswith("and more: these are the first 50")
+    assert len(caught.value.problems) == 50
+    assert str(caught.value).endswith("and more: these are the first 50")
 
 
 def test_inline_fleet_equals_a_fleet_file() -> None:
@@ -337,9 +337,9 @@ def cases() -> list[tuple[str, str]]:
 
 
 def said_of(text: str, directory: Path) -> str:
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as caught:
         read(text, directory=directory)
-    return str(told.value)
+    return str(caught.value)
 
 
 def test_mistakes_are_reported_with_line_and_key(
@@ -367,7 +367,7 @@ def test_unreadable_file_is_reported_with_its_name(tmp_path: Path) -> None:
 
 
 def test_problem_hint_states_that_nothing_was_run() -> None:
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as caught:
         read("")
-    assert str(told.value) == "mine.toml: step: is missing"
-    assert told.value.hint == "Fix the scenario file; nothing was run."
+    assert str(caught.value) == "mine.toml: step: is missing"
+    assert caught.value.hint == "Fix the scenario file; nothing was run."

@@ -24,7 +24,7 @@ _SAY = '[[step]]\nsay = "hello"\n'
 
 
 def test_steps_run_at_their_times_or_later() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     [result] = run(
         scenario(
             """
@@ -42,11 +42,11 @@ def test_steps_run_at_their_times_or_later() -> None:
             expect = { shown_to = "web_0" }
             """
         ),
-        log=told,
+        log=messages,
     )
-    assert [each.at for each in result.findings] == [25 * MINUTE, 26 * MINUTE]
+    assert [finding.at for finding in result.findings] == [25 * MINUTE, 26 * MINUTE]
     assert result.took == 36 * MINUTE
-    assert told == [
+    assert messages == [
         "maintain h0 (reboot), called e1",
         "as expected: e1 was Started after 15 m",
         "as late as that",
@@ -75,13 +75,13 @@ def test_refused_step_fails_the_scenario_and_later_steps_run() -> None:
         ),
         (False, "e1 has no event"),
     ]
-    assert [each.line for each in result.findings] == [2, 4]
+    assert [finding.line for finding in result.findings] == [2, 4]
     assert not result.passed
     assert summary(result) == "mine: 2 failures, in 0 s"
 
 
 def test_every_kind_of_step_has_its_effect() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     [result] = run(
         scenario(
             """
@@ -117,17 +117,17 @@ def test_every_kind_of_step_has_its_effect() -> None:
             may_be_refused = true
             """
         ),
-        log=told,
+        log=messages,
     )
     assert sentences(result) == [
         (True, "web_0 approved e1 after 0 s"),
         (True, "e1 was Removed after 10 m"),
     ]
-    assert told[-1] == (
+    assert messages[-1] == (
         "refused, which is allowed: e1 has no event that waits for an approval"
     )
-    assert "fault 500 x2" in told
-    assert "clear faults of all" in told
+    assert "fault 500 x2" in messages
+    assert "clear faults of all" in messages
 
 
 def test_speed_divides_platform_times_and_not_client_times() -> None:
@@ -161,7 +161,7 @@ def test_unrestored_failure_is_not_waited_for() -> None:
 
 
 def test_run_stops_waiting_for_operations_that_never_end() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     [result] = run(
         scenario(
             """
@@ -173,21 +173,23 @@ def test_run_stops_waiting_for_operations_that_never_end() -> None:
             """
         ),
         speed=1000,
-        log=told,
+        log=messages,
     )
     # One extra second for each operation, because NotBefore is on a full second.
     assert result.took == 8 * DAY // 1000 + 2 * SECOND
-    assert told[-1] == "the remaining operations take too long; not waiting any longer"
+    assert (
+        messages[-1] == "the remaining operations take too long; not waiting any longer"
+    )
 
 
 def test_parallel_scenarios_start_together() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     run(
         scenario('[[step]]\nat = "5m"\nsay = "5"\n[[step]]\nat = "9m"\nsay = "9"\n'),
         scenario('[[step]]\nat = "7m"\nsay = "7"\n', name="other"),
-        log=told,
+        log=messages,
     )
-    assert told == ["5", "7", "9"]
+    assert messages == ["5", "7", "9"]
 
 
 def test_parallel_scenarios_share_one_clock() -> None:
@@ -201,9 +203,9 @@ def test_parallel_scenarios_share_one_clock() -> None:
         name="other",
     )
     results = run(first, second, asked=("web_0", "web_1"))
-    assert [each.findings[0].at for each in results] == [20 * MINUTE, 22 * MINUTE]
-    assert [each.scenario.name for each in results] == ["mine", "other"]
-    assert all(each.passed for each in results)
+    assert [result.findings[0].at for result in results] == [20 * MINUTE, 22 * MINUTE]
+    assert [result.scenario.name for result in results] == ["mine", "other"]
+    assert all(result.passed for result in results)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +217,9 @@ def test_parallel_scenarios_share_one_clock() -> None:
     ],
 )
 def test_conflicting_scenarios_are_refused(first: str, other: str, what: str) -> None:
-    with pytest.raises(RefusedError, match=what) as told:
+    with pytest.raises(RefusedError, match=what) as caught:
         setup_for([builtin.find(first), builtin.find(other)])
-    assert "Run them one after the other" in (told.value.hint or "")
+    assert "Run them one after the other" in (caught.value.hint or "")
 
 
 def test_parallel_scenarios_use_the_shorter_duration() -> None:

@@ -44,9 +44,9 @@ def test_variable_applies_without_a_scenario() -> None:
 
 def test_invalid_variable_is_reported_by_name() -> None:
     ground = PlayOptions(environ={"FOREWARN_TIMING_RECOVERY": "soon"})
-    with pytest.raises(SettingsError) as told:
+    with pytest.raises(SettingsError) as caught:
         ground.terms([SCENARIO]).setup.load()
-    assert told.value.message == (
+    assert caught.value.message == (
         "environment FOREWARN_TIMING_RECOVERY: 'soon' is not a duration such as 500ms, "
         "7s, 15m or PT5M"
     )

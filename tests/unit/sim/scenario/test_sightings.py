@@ -22,7 +22,7 @@ as = "crash"
 
 
 def test_vm_that_the_driver_sees_stop_fails_until_it_runs_again() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     [result] = run(
         scenario(
             _STOPS
@@ -41,7 +41,7 @@ def test_vm_that_the_driver_sees_stop_fails_until_it_runs_again() -> None:
             expect = { shown_to = "web_0", within = "1m" }
             """
         ),
-        log=told,
+        log=messages,
     )
     assert sentences(result)[:3] == [
         (True, "crash was Started after 0 s"),
@@ -50,9 +50,9 @@ def test_vm_that_the_driver_sees_stop_fails_until_it_runs_again() -> None:
     ]
     # 30 s for the confirmation, 5 min, and 30 s again.
     # 30 s to confirm, then 5 min and 30 s.
-    assert [each.at // SECOND for each in result.findings][:2] == [30, 360]
-    assert told[0] == "the driver sees web_0 stop (failed), called crash"
-    assert "the driver sees web_0 run on h0" in told
+    assert [finding.at // SECOND for finding in result.findings][:2] == [30, 360]
+    assert messages[0] == "the driver sees web_0 stop (failed), called crash"
+    assert "the driver sees web_0 run on h0" in messages
 
 
 def test_change_that_is_undone_in_time_or_by_a_user_fails_nothing() -> None:

@@ -57,7 +57,7 @@ def found(*witnesses: Witness, watched: Watched | None = None) -> Report:
 
 
 def only(value: dict[str, Any], clause: str = "1.10") -> dict[str, Any]:
-    [each] = [each for each in value["findings"] if each["clause"] == clause]
+    [each] = [finding for finding in value["findings"] if finding["clause"] == clause]
     return each
 
 

@@ -31,12 +31,12 @@ def test_rule_passes_in_its_story(rule: Rule) -> None:
     assert isinstance(verdict, Passed), verdict
     asked = {*range(1, len(story.requests) + 1)}
     for witness in verdict.witnesses:
-        assert {each.number for each in witness.exchanges} <= asked
+        assert {exchange.number for exchange in witness.exchanges} <= asked
 
 
 @pytest.mark.parametrize(
     ("title", "told", "part"),
-    [(title, *each) for title, stories in BROKEN.items() for each in stories],
+    [(title, *story) for title, stories in BROKEN.items() for story in stories],
 )
 def test_rule_fails_in_its_failing_stories(title: str, told: Told, part: str) -> None:
     verdict = RULE_BY_TITLE[title].judge(told().seen)
@@ -64,10 +64,10 @@ WITHOUT_EVENTS = (
 
 
 def test_empty_document_passes_no_rule_about_events() -> None:
-    seen = Story().show().wait().seen
+    transcript = Story().show().wait().seen
     kept = [
         f"{rule.clause} {rule.title}"
         for rule in RULES
-        if isinstance(rule.judge(seen), Passed)
+        if isinstance(rule.judge(transcript), Passed)
     ]
     assert sorted(kept) == sorted(WITHOUT_EVENTS)

@@ -94,7 +94,7 @@ class ContainerWorker(Integration):
         command = self._plan.command or (settings.kind,)
         self._engine = Engine(commands, settings.kind, command)
 
-    def _own(self) -> frozenset[str]:
+    def _own_id_prefixes(self) -> frozenset[str]:
         """Return prefixes of the IDs of the agent's own containers."""
         return own_ids(self._environment.get("HOSTNAME", ""))
 
@@ -104,12 +104,15 @@ class ContainerWorker(Integration):
         """Return the selected containers in groups; raises HandlerError."""
         plan = self._plan
         if not plan.containers:
-            containers, own = self._engine.running(plan.labels, context), self._own()
+            containers, own = (
+                self._engine.running(plan.labels, context),
+                self._own_id_prefixes(),
+            )
             return [
                 [
-                    each
-                    for each in containers
-                    if each.name not in plan.keep and not _is_one(each, own)
+                    container
+                    for container in containers
+                    if container.name not in plan.keep and not _is_one(container, own)
                 ]
             ]
         groups = [self._engine.inspect(group, context) for group in plan.containers]
@@ -117,8 +120,8 @@ class ContainerWorker(Integration):
         return groups
 
     def _missing(self, groups: Sequence[Sequence[Container]]) -> Iterator[str]:
-        known = {each.name for group in groups for each in group}
-        ids = [each.id for group in groups for each in group]
+        known = {container.name for group in groups for container in group}
+        ids = [container.id for group in groups for container in group]
         gone = self._memo.read().get(GONE, ())
         for name in (name for group in self._plan.containers for name in group):
             is_there = name in known or any(each.startswith(name) for each in ids)
@@ -138,17 +141,17 @@ class ContainerWorker(Integration):
             # Containers that others have paused are ignored.
             chosen = self._chosen(context)
             groups = [up for each in chosen if (up := [c for c in each if c.is_up])]
-            if not (left := [each for group in groups for each in group]):
+            if not (left := [container for group in groups for container in group]):
                 return Result(
                     detail=", ".join(done) or "none of the containers was running"
                 )
             if number == ROUNDS_MAX:
                 break
-            own = self._own()
+            own = self._own_id_prefixes()
             raise_faults(
-                f"{each.name} is the agent's own container"
-                for each in left
-                if _is_one(each, own)
+                f"{container.name} is the agent's own container"
+                for container in left
+                if _is_one(container, own)
             )
             for place, group in enumerate(groups):
                 share = (context.remaining() - RESERVE_SECONDS) / (len(groups) - place)
@@ -158,9 +161,9 @@ class ContainerWorker(Integration):
                     done += self._stop(group, context, seconds=max(0.0, share))
         raise HandlerError(
             "; ".join(
-                f"{names_of([each])} was restarted after it was stopped"
-                + (f", by {each.owner}" if each.owner else "")
-                for each in left
+                f"{names_of([container])} was restarted after it was stopped"
+                + (f", by {container.owner}" if container.owner else "")
+                for container in left
             )
         )
 
@@ -169,41 +172,50 @@ class ContainerWorker(Integration):
     ) -> list[str]:
         """Stop a group within its part of the time."""
         self._memo.remember(
-            STOPPED, {each.id: each.name for each in group if not each.vanishes}
+            STOPPED,
+            {
+                container.id: container.name
+                for container in group
+                if not container.vanishes
+            },
         )
         gone: list[str] = self._memo.read().get(GONE, [])
-        fresh = {each.name for each in group if each.vanishes}.difference(gone)
+        fresh = {
+            container.name for container in group if container.vanishes
+        }.difference(gone)
         if fresh:
             self._memo.keep({**self._memo.read(), GONE: [*gone, *sorted(fresh)]})
         arguments = ("stop", *self._patience(group, seconds))
         with context.doing(f"stopping {names_of(group)}"):
             error = self._engine.order(arguments, _ids(group), context)
             now = self._engine.inspect(_ids(group), context)
-        while left := [each for each in now if each.is_up]:
+        while left := [container for container in now if container.is_up]:
             if error:
                 raise HandlerError(error)
             with context.doing(f"waiting for {shown_containers(left)} to stop"):
                 context.sleep(PAUSE_SECONDS)
                 now = self._engine.inspect(_ids(group), context)
-        by_id = {each.id: each for each in now}
-        return [_told(each, by_id.get(each.id)) for each in group]
+        by_id = {container.id: container for container in now}
+        return [_told(container, by_id.get(container.id)) for container in group]
 
     def _patience(self, group: Sequence[Container], seconds: float) -> tuple[str, ...]:
         """Return the arguments for the engine's timeout before it kills."""
         if (grace := self._plan.grace) is not None:
             return ("-t", str(int(min(grace / SECOND, seconds))))
-        if all(0 <= each.stop_seconds <= seconds for each in group):
+        if all(0 <= container.stop_seconds <= seconds for container in group):
             return ()
         return ("-t", str(int(seconds)))
 
     def _pause(self, group: Sequence[Container], context: RunContext) -> list[str]:
-        self._memo.remember(PAUSED, {each.id: each.name for each in group})
+        self._memo.remember(
+            PAUSED, {container.id: container.name for container in group}
+        )
         with context.doing(f"pausing {names_of(group)}"):
             error = self._engine.order(("pause",), _ids(group), context)
             now = self._engine.inspect(_ids(group), context)
-        if left := [each for each in now if each.is_up]:
+        if left := [container for container in now if container.is_up]:
             raise HandlerError(error or f"{shown_containers(left)} was not paused")
-        return [f"paused {each.name}" for each in group]
+        return [f"paused {container.name}" for container in group]
 
     # After the event
 
@@ -230,60 +242,77 @@ class ContainerWorker(Integration):
         A container that was removed is reported once, unless a new one of its name runs.
         """
         containers = self._engine.inspect(group, context)
-        lost = group.keys() - {each.id for each in containers}
+        lost = group.keys() - {container.id for container in containers}
         recreated = self._engine.inspect([group[each] for each in lost], context)
-        running = {each.name for each in recreated if each.is_up}
+        running = {container.name for container in recreated if container.is_up}
         faults += [
             f"{name} was removed in the meantime and cannot be started"
             for name in sorted(group[each] for each in lost)
             if name not in running
         ]
-        idle = [each for each in containers if not each.is_up and not each.is_paused]
+        idle = [
+            container
+            for container in containers
+            if not container.is_up and not container.is_paused
+        ]
         with context.doing(f"starting {names_of(idle)}"):
             error = self._engine.order(("start",), _ids(idle), context)
             now = self._engine.inspect(_ids(idle), context)
-        wrong = [each for each in now if not each.is_up]
-        faults += [_not_up(each, error) for each in wrong]
+        wrong = [container for container in now if not container.is_up]
+        faults += [_not_up(container, error) for container in wrong]
         down = _ids(wrong)
         self._memo.forget(STOPPED, group.keys() - set(down))
-        return [f"started {each.name}" for each in idle if each.id not in down]
+        return [
+            f"started {container.name}"
+            for container in idle
+            if container.id not in down
+        ]
 
     def _thaw(
         self, group: Mapping[str, str], context: RunContext, faults: list[str]
     ) -> list[str]:
         """Unpause paused containers; those that have ended are ignored."""
         frozen = [
-            each for each in self._engine.inspect(group, context) if each.is_paused
+            container
+            for container in self._engine.inspect(group, context)
+            if container.is_paused
         ]
         with context.doing(f"unpausing {names_of(frozen)}"):
             error = self._engine.order(("unpause",), _ids(frozen), context)
             now = self._engine.inspect(_ids(frozen), context)
-        if still := [each for each in now if each.is_paused]:
+        if still := [container for container in now if container.is_paused]:
             faults.append(error or f"{names_of(still)} is still paused")
         held = _ids(still)
         self._memo.forget(PAUSED, group.keys() - set(held))
-        return [f"unpaused {each.name}" for each in frozen if each.id not in held]
+        return [
+            f"unpaused {container.name}"
+            for container in frozen
+            if container.id not in held
+        ]
 
     # Check
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
-        chosen, own = self._engine.running(self._plan.labels, context), self._own()
+        chosen, own = (
+            self._engine.running(self._plan.labels, context),
+            self._own_id_prefixes(),
+        )
         if self._plan.containers:
             groups = [self._engine.inspect(g, context) for g in self._plan.containers]
             yield from self._missing(groups)
             chosen = [each for group in groups for each in group]
-            for each in chosen:
-                if each.vanishes and not self._plan.pauses:
+            for container in chosen:
+                if container.vanishes and not self._plan.pauses:
                     yield (
-                        f"{each.name} was started with --rm: the engine removes it when "
+                        f"{container.name} was started with --rm: the engine removes it when "
                         "it stops, and the handler cannot start it again"
                     )
-        for each in chosen:
-            if not _is_one(each, own):
-                if each.owner and each.name not in self._plan.keep:
-                    yield f"{each.name} belongs to {each.owner}"
+        for container in chosen:
+            if not _is_one(container, own):
+                if container.owner and container.name not in self._plan.keep:
+                    yield f"{container.name} belongs to {container.owner}"
             elif self._plan.containers:
-                yield f"{each.name} is the agent's own container"
+                yield f"{container.name} is the agent's own container"
 
 
 def _is_one(container: Container, own: frozenset[str]) -> bool:
@@ -291,7 +320,7 @@ def _is_one(container: Container, own: frozenset[str]) -> bool:
 
 
 def _ids(containers: Iterable[Container]) -> list[str]:
-    return [each.id for each in containers]
+    return [container.id for container in containers]
 
 
 def _told(before: Container, now: Container | None) -> str:

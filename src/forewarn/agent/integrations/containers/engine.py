@@ -105,7 +105,7 @@ class Engine:
     def __init__(self, commands: Commands, word: str, command: Sequence[str]) -> None:
         """Run nothing yet.
 
-        `word` is `docker` or `podman`, and `words` are the program and its first
+        `word` is `docker` or `podman`, and `command` is the program with its first
         arguments.
         """
         self._commands = commands
@@ -191,9 +191,11 @@ def _containers(text: str) -> list[Container] | None:
     except ValueError:
         return None
     containers = objects(value)
-    if not isinstance(value, list) or not all(each.get("Id") for each in containers):
+    if not isinstance(value, list) or not all(
+        container.get("Id") for container in containers
+    ):
         return None
-    return [_container(each) for each in containers]
+    return [_container(container) for container in containers]
 
 
 def _container(members: Mapping[str, Any]) -> Container:
@@ -217,9 +219,13 @@ def _container(members: Mapping[str, Any]) -> Container:
 
 def names_of(containers: Collection[Container]) -> str:
     """Return the names of containers for a message."""
-    return ", ".join(each.name or each.id[:SHORT_ID] for each in containers)
+    return ", ".join(
+        container.name or container.id[:SHORT_ID] for container in containers
+    )
 
 
 def shown_containers(containers: Collection[Container]) -> str:
     """Return containers with their states for a message."""
-    return ", ".join(f"{names_of([each])} ({each.status})" for each in containers)
+    return ", ".join(
+        f"{names_of([container])} ({container.status})" for container in containers
+    )

@@ -308,12 +308,12 @@ class HaproxyWorker(Integration):
 
     def _patterns(self, vm: str) -> list[str]:
         """Fill in the server names; raises HandlerError if the VM's name is unknown."""
-        if not vm and any("{vm}" in each for each in self._options.servers):
+        if not vm and any("{vm}" in server for server in self._options.servers):
             raise HandlerError(
                 "the name of this VM is unknown, and `servers` contains {vm}"
             )
         values = {"vm": _plain(vm), "host": _plain(host_name())}
-        return [forms.fill(each, values) for each in self._options.servers]
+        return [forms.fill(server, values) for server in self._options.servers]
 
     def _remember(self, place: str, servers: Sequence[Server], state: str) -> None:
         memo = self._memo.read()

@@ -178,7 +178,7 @@ class Drain:
         if is_first:
             self._as_of = version
         empty_dir, bare = self._terms.empty_dir, self._terms.bare_pods
-        pods = (pod_of(each, empty_dir=empty_dir, bare=bare) for each in items)
+        pods = (pod_of(item, empty_dir=empty_dir, bare=bare) for item in items)
         return {pod.uid: pod for pod in pods}
 
     def _evict(self, pod: Pod, context: RunContext) -> bool:
@@ -278,11 +278,11 @@ def _causes(body: object) -> tuple[str, bool]:
     """Return the messages of budgets, and whether the namespace is being deleted."""
     causes = objects(members(members(body).get("details")).get("causes"))
     budgets = [
-        str(each["message"])
-        for each in causes
-        if each.get("reason") == _BUDGET and each.get("message")
+        str(cause["message"])
+        for cause in causes
+        if cause.get("reason") == _BUDGET and cause.get("message")
     ]
-    is_ending = any(each.get("reason") == _TERMINATING for each in causes)
+    is_ending = any(cause.get("reason") == _TERMINATING for cause in causes)
     return "; ".join(budgets), is_ending
 
 

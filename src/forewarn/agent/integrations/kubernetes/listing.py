@@ -49,5 +49,5 @@ class PodList:
     def _listed(self, context: RunContext) -> Sequence[str]:
         api = find(self._kubeconfig, self._environment).api(self._clock)
         items, _ = pods_on(api, self._node, {}, context, again=False)
-        pods = [pod_of(each, empty_dir=EVICT, bare=EVICT) for each in items]
+        pods = [pod_of(item, empty_dir=EVICT, bare=EVICT) for item in items]
         return sorted(str(pod) for pod in pods if pod.fate is Fate.EVICT)[:PODS_MAX]

@@ -209,7 +209,7 @@ def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
     if "unschedulable" in spec and is_closed is not (spec["unschedulable"] is True):
         names.append("spec.unschedulable")
     if "taints" in spec:
-        there = {_mark_of(each) for each in _taints(_at(node, "spec"))}
+        there = {_mark_of(taint) for taint in _taints(_at(node, "spec"))}
         # Other programs' taints do not matter; only those of the patch are checked.
         names += [
             f"the taint {_identity(each)}"
@@ -252,7 +252,7 @@ def taints_left(
     if "taints" not in spec:
         return []
     kept_ids = {_identity(each) for each in objects(spec["taints"])}
-    gone = {_identity(each) for each in _taints(_at(before, "spec"))} - kept_ids
+    gone = {_identity(taint) for taint in _taints(_at(before, "spec"))} - kept_ids
     left = map(_identity, _taints(_at(node, "spec")))
     return [f"the taint {each}" for each in left if each in gone]
 
@@ -275,7 +275,7 @@ def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | Non
         if _is_excluded(node):
             labels[EXCLUDED] = None
     gone = set(changed.taints).difference(*(each.taints for each in others))
-    taints_kept = [each for each in _taints(spec) if _identity(each) not in gone]
+    taints_kept = [taint for taint in _taints(spec) if _identity(taint) not in gone]
     if len(taints_kept) < len(_taints(spec)):
         changes["taints"] = taints_kept or None
     left = {name: each for name, each in record.handlers.items() if name != handler}

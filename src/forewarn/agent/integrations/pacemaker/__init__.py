@@ -185,7 +185,9 @@ class PacemakerWorker(Integration):
             looks = 1
             if not why:
                 # Record what must run elsewhere, for the next attempt.
-                needs = self._needs() | {need for each in here if (need := each.need)}
+                needs = self._needs() | {
+                    need for resource in here if (need := resource.need)
+                }
                 self._memo.keep({"needs": sorted(needs)})
                 attribute = Attribute(name=MARK, value=mark.text)
                 self._pacemaker.update(name, attribute, context)
@@ -218,7 +220,7 @@ class PacemakerWorker(Integration):
         cluster = self._pacemaker.cluster(context)
         if self._able(cluster, name, context):
             return ()
-        others = (each.name for each in cluster.nodes if each.name != name)
+        others = (node.name for node in cluster.nodes if node.name != name)
         return tuple(
             each for each in others if self._pacemaker.query(each, MARK, context)
         )
@@ -233,8 +235,10 @@ class PacemakerWorker(Integration):
             lacking = cluster.lacks(needs, name)
             if not here and not lacking:
                 return
-            if here and all(each.will_stay for each in here):
-                stays = ", ".join(f"{each.id} ({each.will_stay})" for each in here)
+            if here and all(resource.will_stay for resource in here):
+                stays = ", ".join(
+                    f"{resource.id} ({resource.will_stay})" for resource in here
+                )
                 raise HandlerError(f"the cluster does not move all resources: {stays}")
             if here:
                 context.recheck(f"for {ids_of(here)} to leave {name}")

@@ -101,9 +101,9 @@ class Cluster:
     def on(self, name: str, leave: Collection[str] = ()) -> tuple[Resource, ...]:
         """Return the resources on a node, except those that may stay."""
         return tuple(
-            each
-            for each in self.resources
-            if each.node == name and each.id not in leave
+            resource
+            for resource in self.resources
+            if resource.node == name and resource.id not in leave
         )
 
     def others(self, name: str) -> tuple[str, ...]:
@@ -115,10 +115,10 @@ class Cluster:
     def lacks(self, needs: Collection[tuple[str, bool]], but: str) -> tuple[str, ...]:
         """Return the IDs of needed resources that do not run on nodes other than `but`."""
         there = {
-            (each.id, promoted)
-            for each in self.resources
-            if each.node != but and each.is_settled
-            for promoted in {False, each.role in PROMOTED}
+            (resource.id, promoted)
+            for resource in self.resources
+            if resource.node != but and resource.is_settled
+            for promoted in {False, resource.role in PROMOTED}
         }
         return tuple(
             sorted({id_ for id_, promoted in needs if (id_, promoted) not in there})
@@ -138,7 +138,7 @@ def trouble(cluster: Cluster) -> str:
 
 def ids_of(resources: Collection[Resource]) -> str:
     """Return resources for a message."""
-    return listed(dict.fromkeys(each.id for each in resources), NAMED_MAX)
+    return listed(dict.fromkeys(resource.id for resource in resources), NAMED_MAX)
 
 
 def cluster_of(text: str) -> Cluster:
@@ -153,7 +153,7 @@ def cluster_of(text: str) -> Cluster:
         has_quorum=_is(dc, "with_quorum")
         or options.get("no-quorum-policy") == "ignore",
         is_maintained=_is(options, "maintenance-mode"),
-        nodes=tuple(_node(each) for each in reader.nodes),
+        nodes=tuple(_node(node) for node in reader.nodes),
         resources=tuple(
             _resource(attributes, node, is_cloned=is_cloned)
             for attributes, node, is_cloned in reader.found

@@ -81,11 +81,11 @@ class Cluster:
     @property
     def leader(self) -> Member | None:
         """Return the holder of the leader lock; None: there is none."""
-        return next((each for each in self.members if each.role in _LEADS), None)
+        return next((member for member in self.members if member.role in _LEADS), None)
 
     def find(self, name: str) -> Member | None:
         """Return a member by its name."""
-        return next((each for each in self.members if each.name == name), None)
+        return next((member for member in self.members if member.name == name), None)
 
 
 @frozen_dataclass
@@ -155,8 +155,8 @@ def contradiction(cluster: Cluster, me: str, status: Status) -> str:
     `/cluster` has the state that the cluster has agreed on, and `status` that of this
     node.
     """
-    leaders = [each for each in cluster.members if each.role in _LEADS]
-    names = " and ".join(each.name for each in leaders)
+    leaders = [member for member in cluster.members if member.role in _LEADS]
+    names = " and ".join(member.name for member in leaders)
     if len(leaders) != 1:
         return f"{names} lead at the same time" if names else "there is no leader"
     if cluster.find(me) is None:
@@ -218,12 +218,12 @@ def choose(
     """
     leader = cluster.leader
     others = [
-        each
-        for each in cluster.members
-        if each is not leader and (not wanted or each.name in wanted)
+        member
+        for member in cluster.members
+        if member is not leader and (not wanted or member.name in wanted)
     ]
-    hindrances = {each.name: hindrance(each, cluster, demands) for each in others}
-    if fit := [each for each in others if not hindrances[each.name]]:
+    hindrances = {member.name: hindrance(member, cluster, demands) for member in others}
+    if fit := [member for member in others if not hindrances[member.name]]:
         best = min(
             fit,
             key=lambda each: (

@@ -130,11 +130,11 @@ class SlurmWorker(Integration):
         self, jobs: Sequence[SlurmJob], refused: dict[str, str], context: RunContext
     ) -> None:
         """Requeue each job once; a job that Slurm refuses to requeue is not tried again."""
-        for each in jobs:
-            if each.state == "COMPLETING" or each.id in refused:
+        for job in jobs:
+            if job.state == "COMPLETING" or job.id in refused:
                 continue
-            if why := self._slurm.requeue(each, context):
-                refused[each.id] = why
+            if why := self._slurm.requeue(job, context):
+                refused[job.id] = why
 
 
 def own_node(environment: Mapping[str, str]) -> str:

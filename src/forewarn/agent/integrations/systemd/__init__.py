@@ -112,7 +112,7 @@ class SystemdWorker(Integration):
         for number, group in enumerate(plan.stop):
             share = (context.remaining() - KILL_SECONDS) / (len(plan.stop) - number)
             done += self._stop(group, context, seconds=max(0.0, share))
-        self._look_again(context)
+        self._check_still_stopped(context)
         return Result(detail=", ".join(done) or "nothing had to be done")
 
     def _stop(
@@ -244,7 +244,7 @@ class SystemdWorker(Integration):
         )
         return [f"reloaded {name}" for name in up]
 
-    def _look_again(self, context: RunContext) -> None:
+    def _check_still_stopped(self, context: RunContext) -> None:
         """Raise HandlerError if a stopped unit runs again."""
         names = [each for group in self._memo.groups(STOPPED) for each in group]
         raise_faults(

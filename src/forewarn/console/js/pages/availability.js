@@ -1,9 +1,11 @@
 // The availability of VMs over a time, by scope and by VM.
 
-import { html } from "../lit.js";
+import { html, nothing } from "../lit.js";
 import { list } from "../api.js";
+import { groupedBy } from "../groups.js";
+import { downNames } from "../needs.js";
 import { resource } from "../store.js";
-import { empty, loaded } from "../parts.js";
+import { address, empty, loaded } from "../parts.js";
 import { asked, look } from "../query.js";
 import { number } from "../text.js";
 import * as time from "../time.js";
@@ -41,8 +43,8 @@ const lasting = (seconds) =>
 const percent = (percent) =>
   percent >= 100 ? "100 %" : `${(Math.floor(percent * 1000) / 1000).toFixed(3)} %`;
 
-/** @param {any[]} vms */
-function total(vms) {
+/** @param {any[]} vms @param {Set<string>} failed The VMs that a failure keeps down. */
+function total(vms, failed) {
   const sum = (/** @type {string} */ key) => vms.reduce((all, each) => all + each[key], 0);
   const known = sum("existed_seconds") - sum("unknown_seconds");
   return {
@@ -50,16 +52,41 @@ function total(vms) {
     planned_seconds: sum("planned_seconds"),
     unplanned_seconds: sum("unplanned_seconds"),
     longest_seconds: Math.max(0, ...vms.map((each) => each.longest_seconds)),
+    at_most_seconds: sum("at_most_seconds"),
     down_now: sum("down_now"),
+    has_failed: vms.some((each) => failed.has(each.vm)),
   };
 }
 
-/** @param {any} name @param {any} each */
+/** What holds now; work that is planned is no failure. @param {any} each */
+const now = (each) =>
+  each.has_failed
+    ? html`<br /><span class="bad">✕ down</span>`
+    : each.down_now
+      ? html`<br /><span class="soft">in maintenance</span>`
+      : "";
+
+/** @param {string} sign @param {string} words */
+const bound = (sign, words) =>
+  html`<span aria-hidden="true">${sign} </span><span class="vh">${words} </span>`;
+
+/**
+ * The pause of a live migration is only known to be shorter than the migration.
+ * @param {any} name @param {any} each
+ */
 const line = (name, each) =>
   html`<tr>
-    <th scope="row">${name}${each.down_now ? html` <span class="bad">✕ down</span>` : ""}</th>
-    <td class="num nw">${Number.isNaN(each.percent) ? "–" : percent(each.percent)}</td>
-    <td class="num nw">${lasting(each.planned_seconds)}</td>
+    <th scope="row">${name}${now(each)}</th>
+    <td class="num nw">
+      ${
+        Number.isNaN(each.percent)
+          ? "–"
+          : html`${each.at_most_seconds ? bound("≥", "at least") : nothing}${percent(each.percent)}`
+      }
+    </td>
+    <td class="num nw">
+      ${each.at_most_seconds ? bound("≤", "at most") : nothing}${lasting(each.planned_seconds)}
+    </td>
     <td class="num nw ${each.unplanned_seconds ? "bad b" : ""}">
       ${lasting(each.unplanned_seconds)}
     </td>
@@ -104,23 +131,33 @@ function young(vms, since) {
 }
 
 /**
+ * The scopes, the worst first.
  * @param {{items: any[]}} value
  * @param {string} since
+ * @param {number} [most] How many are shown.
  */
-export function scopes({ items }, since) {
-  const names = [...new Set(items.map((each) => each.scope))];
-  return names.length
+export function scopes({ items }, since, most = Infinity) {
+  const failed = downNames();
+  const found = [...groupedBy(items, (each) => each.scope)]
+    .map(([name, vms]) => ({ name, sums: total(vms, failed) }))
+    .sort(
+      (one, other) =>
+        Number(other.sums.has_failed) - Number(one.sums.has_failed) ||
+        other.sums.unplanned_seconds - one.sums.unplanned_seconds ||
+        other.sums.planned_seconds - one.sums.planned_seconds,
+    );
+  const shown = found.slice(0, most);
+  return found.length
     ? html`${young(items, since)}${table(
         "Scope",
-        names
-          .map((name) => ({ name, sums: total(items.filter((each) => each.scope === name)) }))
-          .sort(
-            (one, other) =>
-              other.sums.down_now - one.sums.down_now ||
-              other.sums.unplanned_seconds - one.sums.unplanned_seconds,
-          )
-          .map(({ name, sums }) => line(name || "without scope", sums)),
-      )}`
+        shown.map(({ name, sums }) => line(name || "without scope", sums)),
+      )}${
+        found.length > shown.length
+          ? html`<p class="in">
+              <a href=${address("availability")}>All ${number(found.length)} scopes</a>
+            </p>`
+          : ""
+      }`
     : empty("No VM has existed yet", "");
 }
 
@@ -151,6 +188,7 @@ function view() {
           <span class="soft">those that were down the longest first</span>
         </header>
         ${loaded(availability(since), ({ items, more }) => {
+          const failed = downNames();
           const rows = [...items]
             .sort(
               (one, other) =>
@@ -160,7 +198,12 @@ function view() {
             .slice(0, VMS_MAX);
           return html`${table(
             "VM",
-            rows.map((each) => line(html`<span class="mono">${each.vm}</span>`, each)),
+            rows.map((each) =>
+              line(html`<span class="mono">${each.vm}</span>`, {
+                ...each,
+                has_failed: failed.has(each.vm),
+              }),
+            ),
           )}${
             more || items.length > VMS_MAX
               ? html`<p class="in soft">

@@ -2,11 +2,12 @@
 // waited for, and what has happened.
 
 import { html, nothing } from "../lit.js";
-import { list as listOf } from "../api.js";
+import { campaignRows, campaignTree } from "../campaign_hosts.js";
 import { about, changes } from "../changes.js";
 import { afterDraw, all, changed, one, resource, state } from "../store.js";
-import { address, empty, errorNote, feed, loading, mayOrder } from "../parts.js";
-import { hold } from "../hold.js";
+import { feed } from "../feed.js";
+import { address, empty, errorNote, loading, mayOrder } from "../parts.js";
+import { hold, newer } from "../hold.js";
 import { asked, look } from "../query.js";
 import * as orders from "../orders.js";
 import { count, number } from "../text.js";
@@ -21,6 +22,10 @@ import { waitsTable } from "./waits_table.js";
 
 /** Clusters up to this size are fetched as a whole: larger ones by rack. */
 const CLUSTER_HOSTS_MAX = 400;
+/** The ID of a campaign, or of the rollout that implies one. */
+const IS_ID = /^(ca|ro)-/;
+/** What asks for the rows of all hosts. */
+const EVERY_HOST = "{}";
 const LINES = 8;
 /** Main changes that are read: several can be one line. */
 const LINES_READ = 40;
@@ -36,13 +41,12 @@ let lists = {};
 /** @param {string} key @param {() => import("../store.js").Resource} make */
 const list = (key, make) => (lists[key] ??= make());
 
-/** Pages of 200 hosts that are read at most: more rows than a person looks at. */
-const PAGES_MAX = 5;
-
 const path = (/** @type {string} */ rest) => `/v1/campaigns/${encodeURIComponent(id)}${rest}`;
 const self = () => list("self", () => resource(path(""), { topics: ["campaigns"] }));
-const tree = () =>
-  list("tree", () => resource(path("/tree"), { topics: ["history", "campaigns"], pause: 2000 }));
+/** @type {import("../campaign_hosts.js").Tree | null} */
+let whole = null;
+const wholeTree = () => (whole ??= campaignTree(campaign()?.campaign ?? id));
+const tree = () => wholeTree().value();
 const outlook = () =>
   list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
 const waits = () =>
@@ -63,6 +67,9 @@ function past() {
 }
 /** The service need not search what came long after the end. @param {string} ended */
 const later = (ended) => new Date(time.at(ended) + AFTER_MS).toISOString();
+/** The sums of its report: to add them up takes a second for 10,000 hosts. */
+const sums = () =>
+  list("sums", () => resource(path("/sums"), { topics: ["campaigns"], pause: 30_000 }));
 const capacity = () => list("capacity", () => resource("/v1/capacity", { pause: 10_000 }));
 const clusterTree = (/** @type {string} */ cluster) =>
   list(`tree ${cluster}`, () =>
@@ -71,15 +78,16 @@ const clusterTree = (/** @type {string} */ cluster) =>
       pause: 3000,
     }),
   );
-const hosts = (/** @type {string} */ query) =>
-  list(`hosts ${query}`, () =>
-    resource(
-      async () =>
-        (await listOf(path(`/hosts?${query ? `${query}&` : ""}limit=200`), "hosts", PAGES_MAX))
-          .items,
-      { topics: ["history"], pause: 2000 },
-    ),
-  );
+/**
+ * The rows that were asked for, by the place or state of their hosts, as JSON.
+ * @type {Map<string, import("../campaign_hosts.js").Rows>}
+ */
+let parts = new Map();
+function hosts(/** @type {string} */ which) {
+  let found = parts.get(which);
+  if (!found) parts.set(which, (found = campaignRows(campaign().campaign, JSON.parse(which))));
+  return found;
+}
 
 /** The checks of the service, while one of them holds the campaign. */
 const checks = () => list("checks", () => resource("/v1/checks", { topics: ["campaigns"] }));
@@ -96,23 +104,22 @@ const campaign = () =>
 
 /** @param {string} cluster @returns {any[]} */
 function racksOf(cluster) {
-  const { racks, racks_left_out: left } = tree().value;
+  const { racks, racks_left_out: left } = tree();
   if (!left) return racks.filter((/** @type {any} */ each) => each.cluster === cluster);
   return openClusters().includes(cluster) ? (clusterTree(cluster).value?.racks ?? []) : [];
 }
 
 /** @returns {any[]} */
-const clusters = () => tree().value?.clusters ?? [];
+const clusters = () => tree()?.clusters ?? [];
 const openClusters = () =>
   clusters()
-    .filter((each) => isOpen(`c:${each.cluster}`, opensFirst(tree().value, each)))
+    .filter((each) => isOpen(`c:${each.cluster}`, opensFirst(tree(), each)))
     .map((each) => each.cluster);
 
 /** @param {string} cluster @param {string} rack */
 const hostQuery = (cluster, rack) => {
   const size = clusters().find((each) => each.cluster === cluster)?.hosts ?? 0;
-  const wide = `cluster=${encodeURIComponent(cluster)}`;
-  return size <= CLUSTER_HOSTS_MAX ? wide : `${wide}&rack=${encodeURIComponent(rack)}`;
+  return JSON.stringify(size <= CLUSTER_HOSTS_MAX ? { cluster } : { cluster, rack });
 };
 
 /** Racks that are open now, as the last drawing has asked for them. @type {Set<string>} */
@@ -122,7 +129,9 @@ let wanted = new Set();
 function hostsOf(cluster, rack) {
   const query = hostQuery(cluster, rack);
   wanted.add(query);
-  return hosts(query).value?.filter((/** @type {any} */ each) => each.rack === rack);
+  return hosts(query)
+    .rows()
+    ?.filter((/** @type {any} */ each) => each.rack === rack);
 }
 
 /** The drawer, from when the first host is chosen. @type {typeof import("../drawer.js") | null} */
@@ -171,10 +180,8 @@ const asTable = () => isOnPaper() || (asked("as") || (NARROW.matches ? "table" :
 
 /** The hosts that have been read so far. */
 const known = () => {
-  const read = Object.entries(lists).filter(([key]) => key.startsWith("hosts "));
-  const found = new Map(
-    read.flatMap(([, each]) => each.value ?? []).map((each) => [each.host, each]),
-  );
+  const read = [...parts.values()].flatMap((each) => each.rows() ?? []);
+  const found = new Map(read.map((each) => [each.host, each]));
   return [...found.values()].sort(
     (one, other) => one.stage - other.stage || one.position - other.position,
   );
@@ -190,20 +197,19 @@ const bulk = ({ failed = 0 }) =>
     : nothing;
 
 function hostsCard() {
-  const value = tree().value;
-  if (!value)
-    return html`<section class="card tl">
-      ${tree().error ? errorNote(/** @type {Error} */ (tree().error)) : loading}
-    </section>`;
+  const value = tree();
+  const { error } = wholeTree().list;
+  if (!value) return html`<section class="card tl">${error ? errorNote(error) : loading}</section>`;
   const filter = STATES[asked("show")];
   const before = wanted;
   wanted = new Set();
-  const found = filter ? (hosts(`state=${filter}`).value ?? []) : null;
-  if (filter) wanted.add(`state=${filter}`);
+  const inState = JSON.stringify({ state: filter });
+  const found = filter ? (hosts(inState).rows() ?? []) : null;
+  if (filter) wanted.add(inState);
   const isTable = asTable();
-  if (isTable && !filter && !isOnPaper()) wanted.add("");
+  if (isTable && !filter && !isOnPaper()) wanted.add(EVERY_HOST);
   const body = isTable
-    ? hostTable(found ?? hosts("").value ?? known(), value.hosts, select, NARROW.matches)
+    ? hostTable(found ?? hosts(EVERY_HOST).rows() ?? known(), value.hosts, select, NARROW.matches)
     : timeline.timeline({
         tree: value,
         racksOf,
@@ -214,7 +220,7 @@ function hostsCard() {
         select,
       });
   // What was opened just now is fetched with the next drawing.
-  if ([...wanted].some((each) => !before.has(each))) changed();
+  if ([...wanted].some((each) => !before.has(each))) changed({ now: true });
   return html`<section class="card tl" aria-labelledby="tlh">
     ${timeline.tools(value.counts, isTable)}
     ${asked("show") === "failed" ? bulk(value.counts) : nothing}${body}
@@ -224,6 +230,7 @@ function hostsCard() {
 function dock() {
   const found = campaign();
   const mine = past().entries();
+  const { rows: lines } = hold("campaign-lines", mine, (each) => each.id, id);
   return html`<div class="dock">
     <section class="card" aria-labelledby="wh">
       <header>
@@ -239,14 +246,12 @@ function dock() {
     <section class="card" aria-labelledby="fh">
       <header>
         <h2 id="fh">Activity</h2>
-        <span class="soft">this campaign</span><span class="grow"></span
+        <span class="soft">this campaign</span>${newer("campaign-lines")}<span class="grow"></span
         ><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a>
       </header>
       ${
         past().list.value || mine.length
-          ? html`<div id="campaign-lines">
-              ${feed(hold("campaign-lines", mine, (each) => each.id, id).rows, LINES)}
-            </div>`
+          ? html`<div id="campaign-lines">${feed(lines, LINES)}</div>`
           : loading
       }
     </section>
@@ -269,9 +274,10 @@ function view() {
     <div class="sum">
       ${progress(
         found,
-        tree().value?.counts,
+        tree()?.counts,
         outlook().value,
-      )}${waves(found, outlook().value, capacity().value)}
+        sums().value,
+      )}${waves(found, outlook().value, capacity().value, sums().value)}
     </div>
     <div class="two ${host ? "" : "alone"}">
       <div>${hostsCard()}${dock()}</div>
@@ -326,31 +332,36 @@ export const page = {
     if (name !== id) {
       id = name ?? "";
       lists = {};
+      whole = null;
+      parts = new Map();
       activity = null;
       revealed = "";
       timeline.reset();
     }
     const found = campaign();
-    // A campaign that is not known is asked for alone: it may not exist.
-    if (!found) return [self()];
+    // A name that is not known is asked for alone: it may not exist.
+    if (!found && !IS_ID.test(id)) return [self()];
+    // What is looked at first is asked for first: the others delay it.
+    if (!found || (!tree() && !wholeTree().list.error)) return [self(), wholeTree().list];
     const { value } = outlook();
     if (value && value.state !== found.state && hurried !== found.revision) {
       hurried = found.revision;
       outlook().hurry();
     }
-    const opened = [...wanted].map(hosts);
-    const parts = tree().value?.racks_left_out ? openClusters().map(clusterTree) : [];
+    const opened = [...wanted].map((which) => hosts(which).list);
+    const racks = tree()?.racks_left_out ? openClusters().map(clusterTree) : [];
     const shown = asked("host") ? detailOf(asked("host")) : null;
     return [
       self(),
-      tree(),
+      wholeTree().list,
       outlook(),
       capacity(),
+      sums(),
       waits(),
       past().list,
       ...(isHaltedByCheck() ? [checks()] : []),
       ...opened,
-      ...parts,
+      ...racks,
       ...(shown ? [shown] : []),
     ];
   },

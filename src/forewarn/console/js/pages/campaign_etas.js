@@ -1,4 +1,5 @@
-// When open campaigns are expected to end, as the service tells it, for the cards of campaigns.
+// When open campaigns are expected to end and how many of their hosts are in work, as the service
+// tells it, for the cards of campaigns.
 
 import { resource } from "../store.js";
 
@@ -37,3 +38,10 @@ export const etas = (campaigns) =>
  * @returns {string | null}
  */
 export const etaOf = (id) => kept.get(id)?.value?.eta.at ?? null;
+
+/**
+ * The number of its hosts that are in work; 0: it is not known yet.
+ * @param {string} id
+ * @returns {number}
+ */
+export const runningOf = (id) => kept.get(id)?.value?.counts.running ?? 0;

@@ -1,8 +1,10 @@
 // The upper part of a campaign: name and verbs, counts, waves and budgets.
 
+import { groupedBy } from "../groups.js";
 import { html, nothing } from "../lit.js";
-import { address, bar, campaignPill, marked, mayOrder } from "../parts.js";
+import { address, bar, campaignPill, hourOf, marked, mayOrder } from "../parts.js";
 import * as orders from "../orders.js";
+import { isShort, needs, places } from "../room.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { waveList } from "../waves.js";
@@ -18,8 +20,10 @@ function because(campaign) {
   if (paused)
     return html`Paused by ${paused.by}, ${time.when(time.at(paused.at))}
     ${paused.reason ? html`<q>${paused.reason}</q>` : nothing}: ${count(campaign.in_flight, "host")}
-    in work ${campaign.in_flight === 1 ? "goes" : "go"} on, nothing starts`;
-  return campaign.waits_for ? html`Waits: ${marked(campaign.waits_for)}` : nothing;
+    announced or in work ${campaign.in_flight === 1 ? "goes" : "go"} on, nothing new starts`;
+  return campaign.waits_for
+    ? html`<span title=${campaign.waits_for}>Waits: ${marked(campaign.waits_shortly)}</span>`
+    : nothing;
 }
 
 /**
@@ -35,7 +39,13 @@ function verbs(campaign, outlook, failing) {
     mayOrder(`campaign-${verb}`) && (!outlook || outlook.verbs.includes(`campaign-${verb}`));
   const waits =
     !campaign.released || outlook?.stages.some((/** @type {any} */ each) => each.needs_approval);
+  const failed = campaign.failed.length;
   return html`${
+    failed && may("retry")
+      ? html`<button @click=${() => orders.retry(campaign, [])}>Retry ${number(failed)}…</button>`
+      : nothing
+  }
+  ${
     waits && may("approve")
       ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>
           Approve stage ${orders.stageToApprove(campaign)}…
@@ -53,7 +63,7 @@ function verbs(campaign, outlook, failing) {
       : nothing
   }
   ${
-    mayOrder("campaign-resume")
+    mayOrder("campaign-resume") && outlook?.verbs.includes("campaign-override")
       ? failing.map(
           ({ name }) =>
             html`<button @click=${() => orders.override(campaign, name)}>
@@ -105,15 +115,45 @@ export function head(campaign, outlook, checks, whenAsked) {
     </div>
     <span class="grow"></span>
     <div class="acts stopbar">
-      <a class="btn" href=${address(`campaigns/${encodeURIComponent(campaign.campaign)}/report`)}
+      ${
+        mayOrder("campaigns/plan")
+          ? html`<a class="btn hide-p" href=${address("plan", ["campaign", campaign.campaign])}
+              >Plan</a
+            >`
+          : nothing
+      }<a class="btn" href=${address(`campaigns/${encodeURIComponent(campaign.campaign)}/report`)}
         >Report</a
       >${checkAgain(failing, whenAsked)}${verbs(campaign, outlook, failing)}
     </div>
   </div>`;
 }
 
-/** @param {any} campaign @param {Record<string, number> | undefined} counts @param {any} outlook */
-export function progress(campaign, counts, outlook) {
+/** What has become of the VMs. @param {any} campaign @param {any} sums */
+function ofVms(campaign, sums) {
+  const down = campaign.vms_down
+    ? html`<b class="bad">${number(campaign.vms_down)} down</b>`
+    : "none down";
+  if (!sums) return down;
+  const moved = Object.values(sums.moves_per_vm).reduce((all, each) => all + each, 0);
+  const total = (/** @type {string} */ kind) =>
+    sums.tenants.reduce(
+      (/** @type {number} */ all, /** @type {any} */ each) => all + each[kind],
+      0,
+    );
+  const minutes = (/** @type {number} */ seconds) => number(Math.round(seconds / 60));
+  const planned = total("planned_down_seconds");
+  const all = planned + total("unplanned_down_seconds");
+  return html`${moved ? `${count(moved, "VM")} moved` : `${count(sums.vms, "VM")} in work`} ·
+  ${down} · ${minutes(all)} VM minutes down, ${minutes(planned)} planned`;
+}
+
+/**
+ * @param {any} campaign
+ * @param {Record<string, number> | undefined} counts
+ * @param {any} outlook
+ * @param {any} sums
+ */
+export function progress(campaign, counts, outlook, sums) {
   /** @type {Record<string, number>} */
   const of = counts ?? {
     done: campaign.done,
@@ -151,8 +191,8 @@ export function progress(campaign, counts, outlook) {
           title=${
             eta?.hosts ? `from the last ${count(eta.hosts, "host")}, ${eta.slots} at once` : ""
           }
-          >${time.when(ends)}</b
-        >${end}${Number.isNaN(closes) ? "" : `, window closes ${time.when(closes)}`}
+          >${hourOf(ends)}</b
+        >${end}${Number.isNaN(closes) ? "" : `, window to ${time.when(closes)}`}
       </div>
       <div class="wide">
         ${bar(
@@ -169,11 +209,9 @@ export function progress(campaign, counts, outlook) {
       <div class="wide">
         ${of.skipped ? `${count(of.skipped, "host")} skipped · ` : ""}${
           campaign.deferred_count ? `${number(campaign.deferred_count)} deferred · ` : ""
-        }${
-          campaign.vms_down
-            ? html`<b class="bad">${count(campaign.vms_down, "VM")} down</b>`
-            : "no VM of it is down after its work"
-        }${campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""}
+        }${ofVms(campaign, sums)}${
+          campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""
+        }
       </div>
     </div>
   </section>`;
@@ -182,42 +220,56 @@ export function progress(campaign, counts, outlook) {
 /** Words for the budgets. @type {Record<string, string>} */
 const BUDGETS = {
   "in-flight": "in flight",
-  ramp: "growing, now",
   unavailable: "away",
-  failures: "failures",
-  "failures-in-a-row": "in a row",
+  failures: "failed",
+  "failures-in-a-row": "failed in a row",
   "vms-down": "VMs down",
 };
 /** Budgets that halt the campaign if they are exceeded. */
 const HALTS = ["failures", "failures-in-a-row", "vms-down"];
 
 /** @param {any} each */
-function budget(each) {
-  const name = each.subject
-    ? (each.subject.split("=")[1] ?? each.subject)
-    : (BUDGETS[each.kind] ?? each.kind);
-  const halts = HALTS.includes(each.kind);
-  const form = halts ? (each.used ? "full" : "") : each.full ? "full" : "";
-  return html`<span class=${form} title=${each.subject ?? ""}
-    >${name}
-    <b>${number(each.used)}/${number(each.most)}</b
-    >${each.failed && !halts ? ` (${each.failed} failed)` : ""}</span
+const named = (each) =>
+  each.subject ? (each.subject.split("=")[1] ?? each.subject) : (BUDGETS[each.kind] ?? each.kind);
+
+/** @param {any} each A tolerance: one more than it allows halts the campaign. */
+const tolerance = (each) =>
+  html`<span class=${each.used ? "full" : ""}
+    >${named(each)} <b>${number(each.used)}</b>, halts at ${number(each.most + 1)}</span
   >`;
+
+/** @param {any} each */
+const budget = (each) =>
+  html`<span class=${each.full ? "full" : ""} title=${each.subject ?? ""}
+    >${named(each)} <b>${number(each.used)}/${number(each.most)}</b>${
+      each.grows ? `, growing to ${number(each.grows)}` : ""
+    }${each.failed && !each.subject ? `, ${number(each.failed)} of them failed` : ""}</span
+  >`;
+
+/**
+ * While a stage grows, its limit is the one that counts.
+ * @param {any[]} found
+ */
+function grown(found) {
+  const ramp = found.find((each) => each.kind === "ramp");
+  return found
+    .filter((each) => each !== ramp)
+    .map((each) =>
+      ramp && each.kind === "in-flight" && !each.subject
+        ? { ...each, most: ramp.most, full: each.used >= ramp.most, grows: each.most }
+        : each,
+    );
 }
 
 /** Places of a label, such as racks, whose budgets are named one by one. */
 const PLACES_MAX = 8;
 
 /** Budgets of one label together: `c1` and `c2` of the label cluster. @param {any[]} found */
-function byLabel(found) {
-  /** @type {Map<string, any[]>} */
-  const groups = new Map();
-  for (const each of found) {
-    const label = each.subject?.includes("=") ? each.subject.split("=")[0] : each.kind;
-    groups.set(label, [...(groups.get(label) ?? []), each]);
-  }
-  return [...groups];
-}
+const byLabel = (found) => [
+  ...groupedBy(found, (each) =>
+    each.subject?.includes("=") ? each.subject.split("=")[0] : each.kind,
+  ),
+];
 
 /** @param {[string, any[]]} group */
 function limit([label, found]) {
@@ -229,21 +281,24 @@ function limit([label, found]) {
   >`;
 }
 
-/** @param {any} campaign @param {any} outlook @param {any} capacity */
-export function waves(campaign, outlook, capacity) {
+/** @param {any} campaign @param {any} outlook @param {any} capacity @param {any} sums */
+export function waves(campaign, outlook, capacity, sums) {
+  const fallback = { kind: "in-flight", subject: null, most: campaign.at_once };
   // What is in flight now is told with each change, the rest more rarely.
-  const { in_flight: used, at_once: most } = campaign;
-  const inFlight = { kind: "in-flight", subject: null, used, most, full: used >= most, failed: 0 };
-  const budgets = outlook?.budgets.map((/** @type {any} */ each) =>
-    each.kind === "in-flight" && !each.subject ? { ...each, used, full: used >= each.most } : each,
-  ) ?? [inFlight];
+  const failed = campaign.failed.length;
+  const used = campaign.in_flight + failed;
+  const budgets = (outlook?.budgets ?? [fallback]).map((/** @type {any} */ each) =>
+    each.kind === "in-flight" && !each.subject
+      ? { ...each, used, failed, full: used >= each.most }
+      : each,
+  );
   const limits = budgets.filter((/** @type {any} */ each) => !HALTS.includes(each.kind));
   const halts = budgets.filter((/** @type {any} */ each) => HALTS.includes(each.kind));
   return html`<section class="card" aria-label="Stages and budgets">
-    ${waveList(campaign, outlook?.stages)}
-    <div class="budget">${byLabel(limits).map(limit)}</div>
+    ${waveList(campaign, outlook?.stages, sums?.stages)}
+    <div class="budget">${byLabel(grown(limits)).map(limit)}</div>
     <div class="budget">
-      ${halts.length ? html`${halts.map(budget)}<span>more than that halts it</span>` : nothing}${
+      ${halts.map(tolerance)}${
         capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing
       }
     </div>
@@ -251,16 +306,16 @@ export function waves(campaign, outlook, capacity) {
 }
 
 /** @param {any} capacity */
-function slots(capacity) {
-  const needs = Math.max(0, ...capacity.next_hosts.map((/** @type {any} */ each) => each.needs));
-  return (capacity.clusters ?? capacity.zones).map(
-    (/** @type {any} */ each, /** @type {number} */ index) =>
-      html`${index ? " · " : ""}${each.cluster ?? (each.zone ? `zone ${each.zone}` : "")}
-        <b class=${needs && each.free < 2 * needs ? "warn" : ""}>${number(each.free)}</b>${
-          needs && each.free < 2 * needs ? ` (next needs ${needs})` : ""
-        }`,
-  );
-}
+const slots = (capacity) =>
+  places(capacity)
+    .filter((each) => !each.unlimited)
+    .map((each, index) => {
+      const short = isShort(capacity, each);
+      return html`${index ? " · " : ""}${each.name}
+        <b class=${short ? "warn" : ""}>${number(each.free)}</b>${
+          short ? ` (next needs ${needs(capacity, each)})` : ""
+        }`;
+    });
 
 /** Windows and blackouts of the timeline. @param {any} outlook */
 export const termsOf = (outlook) => ({

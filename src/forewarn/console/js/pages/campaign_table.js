@@ -12,18 +12,18 @@ import * as time from "../time.js";
 const ROWS_MAX = 500;
 /** Rows on a narrow screen, before a person asks for more. */
 const NARROW_ROWS_MAX = 30;
-/** On a narrow screen, hosts in these states come first. */
+/** Hosts in these states come first: what needs a person is at the top. */
 const FIRST = ["failed", "ready", "impacting", "recovering", "announced", "planned"];
 let isWhole = false;
 
 /** @param {any} host */
 const rank = ({ state }) => (FIRST.includes(state) ? FIRST.indexOf(state) : FIRST.length);
 
-/** @param {any[]} hosts The hosts of a narrow screen: what needs a person is at the top. */
-const narrow = (hosts) =>
-  isWhole
-    ? hosts
-    : [...hosts].sort((one, other) => rank(one) - rank(other)).slice(0, NARROW_ROWS_MAX);
+/** @param {any[]} hosts @param {boolean} isNarrow */
+const ordered = (hosts, isNarrow) =>
+  [...hosts]
+    .sort((one, other) => rank(one) - rank(other))
+    .slice(0, isNarrow && !isWhole ? NARROW_ROWS_MAX : ROWS_MAX);
 
 /** @param {any} host @param {string} state */
 const begin = (host, state) =>
@@ -50,7 +50,8 @@ function row(host, select) {
     <td class="${form} ${form ? "b" : ""} wide">${text === host.state ? "" : text}</td>
     <td data-l="announced">${moment(begin(host, "announced"), time.minute)}</td>
     <td data-l="started">${moment(begin(host, "impacting"), time.minute)}</td>
-    <td data-l=${host.state === "done" ? "done" : "expected"}>${moment(ended, time.minute)}</td>
+    <td data-l="done">${host.state === "done" ? moment(ended, time.minute) : ""}</td>
+    <td data-l="expected">${host.state === "done" ? "" : moment(ended, time.minute)}</td>
   </tr>`;
 }
 
@@ -61,8 +62,8 @@ function row(host, select) {
  * @param {boolean} isNarrow
  */
 export function hostTable(hosts, whole, select, isNarrow) {
-  const rows = (isNarrow && !isOnPaper() ? narrow(hosts) : hosts).slice(0, ROWS_MAX);
-  return html`<div class="scrollx">
+  const rows = isOnPaper() ? hosts.slice(0, ROWS_MAX) : ordered(hosts, isNarrow);
+  return html`<div class="scrollx hosts-box">
     <table class="flow hosts-table">
       <thead>
         <tr>
@@ -73,7 +74,8 @@ export function hostTable(hosts, whole, select, isNarrow) {
           <th>Step</th>
           <th>Announced</th>
           <th>Started</th>
-          <th>Done, expected</th>
+          <th>Done</th>
+          <th>Expected</th>
         </tr>
       </thead>
       <tbody>

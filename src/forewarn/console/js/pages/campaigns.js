@@ -1,35 +1,14 @@
 // The campaigns: the open ones first, then those that have ended; the newest first.
 
-import { html, nothing } from "../lit.js";
-import { backwards } from "../backwards.js";
-import { all } from "../store.js";
+import { html } from "../lit.js";
+import { every, known, olderButton, total } from "../campaign_list.js";
 import { address, empty, loaded, mayOrder } from "../parts.js";
 import { count, number } from "../text.js";
 import { etas } from "./campaign_etas.js";
 import { campaignCard } from "./now.js";
 
-/** Campaigns that are read at once. */
-const STEP = 50;
-
-const every = backwards({ path: "/v1/campaigns?all=true", key: "campaigns", enough: STEP });
-
 const newCampaign = () =>
   mayOrder("campaigns/plan") ? html`<a class="btn" href=${address("plan")}>New campaign…</a>` : "";
-
-/** Those that were read, and those that the stream has brought; the newest first. */
-function known() {
-  const found = new Map();
-  for (const each of [...(every.value?.items ?? []), ...all("campaigns")])
-    found.set(each.campaign, each);
-  return [...found.values()].sort((one, other) => (one.created < other.created ? 1 : -1));
-}
-
-/** How many there are, with those that began after the answer of the service. */
-function total() {
-  const { items, answer } = every.value;
-  const last = items[0]?.created ?? "";
-  return answer.total + all("campaigns").filter((each) => each.created > last).length;
-}
 
 /** @param {any[]} ended @param {number} left Campaigns that have not been read. */
 const endedCard = (ended, left) =>
@@ -40,16 +19,7 @@ const endedCard = (ended, left) =>
         >${left ? `${number(ended.length)} of ${number(ended.length + left)}` : ended.length}</span
       >
     </header>
-    ${ended.map(campaignCard)}
-    ${
-      every.value.next
-        ? html`<div class="in">
-            <button ?disabled=${every.isBusy()} @click=${every.more}>
-              ${every.isBusy() ? "Loading…" : `Show ${number(Math.min(STEP, left))} more`}
-            </button>
-          </div>`
-        : nothing
-    }
+    ${ended.map(campaignCard)} ${olderButton(left)}
   </section>`;
 
 function view() {

@@ -3,8 +3,10 @@
 import { html, nothing } from "../lit.js";
 import { about, changes } from "../changes.js";
 import { state } from "../store.js";
-import { empty, feed, loaded, moment } from "../parts.js";
-import { hold } from "../hold.js";
+import { feed } from "../feed.js";
+import { empty, loaded, moment } from "../parts.js";
+import { addressOf, askedAt, atField } from "../at.js";
+import { hold, newer } from "../hold.js";
 import { asked, look } from "../query.js";
 import * as time from "../time.js";
 
@@ -17,6 +19,11 @@ const SPANS = [
   ["7d", "7 days"],
   ["60d", "60 days"],
 ];
+const HOUR = 3_600_000;
+/** Their lengths in ms. @type {Record<string, number>} */
+const LENGTHS = { "1h": HOUR, "1d": 24 * HOUR, "7d": 168 * HOUR, "60d": 1440 * HOUR };
+/** Changes soon after the time that one looks at are shown too, in ms. */
+const AFTER = HOUR / 4;
 /** What the service filters by. */
 const FILTERS = [
   "host",
@@ -41,6 +48,7 @@ const isAll = () => asked("all") === "yes" || Boolean(asked("what"));
 
 /** Whether an entry of the stream matches the filters. @param {any} entry */
 const isMine = (entry) =>
+  !(time.at(entry.at) > askedAt() + AFTER) &&
   ["host", "vm", "tenant", "scope"].every((kind) => isAbout(entry, kind, asked(kind))) &&
   isAbout(entry, "event", asked("event").toUpperCase()) &&
   ["operation", "request"].some((kind) => isAbout(entry, kind, asked("operation"))) &&
@@ -56,6 +64,11 @@ const isAbout = (
 function list() {
   /** @type {Record<string, string>} */
   const query = { since: asked("since") || "1d" };
+  const at = askedAt();
+  if (!Number.isNaN(at)) {
+    query["since"] = addressOf(at - (LENGTHS[query["since"] ?? ""] ?? HOUR));
+    query["until"] = addressOf(at + AFTER);
+  }
   for (const name of FILTERS) if (asked(name)) query[name] = asked(name);
   if (!isAll()) query["main"] = "true";
   const next = new URLSearchParams(query).toString();
@@ -84,9 +97,9 @@ const field = (/** @type {string} */ name, /** @type {string} */ label) =>
 
 /** What is shown of the list, and how far it has been searched. */
 function lines() {
-  const { rows, newer } = hold("history-lines", list().entries(), (each) => each.id, path);
+  const { rows } = hold("history-lines", list().entries(), (each) => each.id, path);
   const { next } = list().list.value;
-  return html`${newer ? html`<p class="in soft">${newer} new</p>` : nothing}${
+  return html`${newer("history-lines")}${
     rows.length
       ? html`<div class="wide-feed" id="history-lines">${feed(rows, Infinity)}</div>`
       : next
@@ -143,6 +156,7 @@ function view() {
               </button>`,
           )}
         </div>
+        ${atField()}
         <div class="seg" role="group" aria-label="Changes">
           <button aria-pressed=${asked("all") ? "false" : "true"} @click=${() => look({ all: "" })}>
             main</button

@@ -2,12 +2,12 @@
 
 import { html, nothing } from "../lit.js";
 import { about as isAbout, changes } from "../changes.js";
-import { resource } from "../store.js";
+import { all, latest, resource } from "../store.js";
+import { feed } from "../feed.js";
 import {
   address,
   campaignAddress,
   errorNote,
-  feed,
   loading,
   marked,
   mayOrder,
@@ -20,32 +20,27 @@ import * as orders from "../orders.js";
 import * as remedies from "../remedies.js";
 import { capital, count } from "../text.js";
 import * as time from "../time.js";
+import { problemRow } from "./problem_row.js";
 
 const HISTORY_LINES = 25;
 /** Main changes that are read: several can be one line. */
 const HISTORY_READ = 100;
 
-/** @type {Map<string, import("../store.js").Resource[]>} */
-const known = new Map();
-let past = changes({}, HISTORY_READ);
+/** What is read of the host that one looks at. */
+const readOf = latest((/** @type {string} */ name) => {
+  const host = encodeURIComponent(name);
+  const past = changes({ host: name, main: "true" }, HISTORY_READ, isAbout("host", name));
+  const lists = [
+    resource(`/v1/explain/${host}?kind=host`, { pause: 2000 }),
+    resource(`/v1/operations?host=${host}&limit=50`, { pause: 2000 }),
+    resource(`/v1/fleet?host=${host}`, { topics: ["problems", "history"], pause: 3000 }),
+    past.list,
+  ];
+  return { lists, past };
+});
 
-/** @param {string} name Explanation, open work, history and VMs of a host. */
-export function about(name) {
-  let found = known.get(name);
-  if (!found) {
-    known.clear();
-    const host = encodeURIComponent(name);
-    past = changes({ host: name, main: "true" }, HISTORY_READ, isAbout("host", name));
-    found = [
-      resource(`/v1/explain/${host}?kind=host`, { pause: 2000 }),
-      resource(`/v1/operations?host=${host}&limit=50`, { pause: 2000 }),
-      resource(`/v1/fleet?host=${host}`, { topics: ["problems", "history"], pause: 3000 }),
-      past.list,
-    ];
-    known.set(name, found);
-  }
-  return found;
-}
+/** @param {string} name Explanation, open work, VMs and history of a host. */
+export const about = (name) => readOf(name).lists;
 
 /** @param {any} operation @param {any[]} explained What the service says about open work. */
 const work = (operation, explained) =>
@@ -64,7 +59,7 @@ const work = (operation, explained) =>
       >
       ${explained
         .filter((each) => each.operation === operation.operation)
-        .map((each) => html`<p>${marked(each.standing)}</p>`)}
+        .map((each) => html`<p>${marked(each.status)}</p>`)}
     </div>
     <span class="grow"></span>
     ${
@@ -78,15 +73,47 @@ const work = (operation, explained) =>
     }
   </div>`;
 
+/** Between the sentences of an explanation. */
+const JOINT = "; ";
+
+/** What holds of a host, a sentence a line. @param {string} text */
+function sentences(text) {
+  const [first = "", ...others] = text.split(JOINT);
+  return html`<p>${marked(first)}</p>
+    ${
+      others.length
+        ? html`<ul class="why">
+            ${others.map((each) => html`<li>${marked(each)}</li>`)}
+          </ul>`
+        : nothing
+    }`;
+}
+
+/**
+ * A problem that the host is part of, and what can end it for this host.
+ * @param {any} problem
+ * @param {string} host
+ */
+const trouble = (problem, host) =>
+  problemRow({ ...problem, hosts: [host] }, (campaign) =>
+    campaign
+      ? html`<a class="btn" href=${campaignAddress(campaign.campaign, host)}>Show in campaign</a>`
+      : nothing,
+  );
+
 /** @param {string} name */
 export function side(name) {
-  const [explained, operations, fleet] = about(name);
+  const { lists, past } = readOf(name);
+  const [explained, operations, fleet] = lists;
   const found = explained?.value;
   const host = fleet?.value?.hosts[0];
   const vms = fleet?.value?.vms ?? [];
   const open = operations?.value?.operations ?? [];
   const campaign = open.find((/** @type {any} */ each) => each.rollout)?.rollout;
   const isCordoned = Boolean(host?.cordons.length);
+  const isTold = all("problems").some(
+    (each) => each.kind === "vm-down" && each.hosts.includes(name),
+  );
   return html`<aside class="card drawer" aria-labelledby="hh" tabindex="-1">
     <header>
       <div>
@@ -106,7 +133,7 @@ export function side(name) {
         ? html`<div class="in">${errorNote(explained.error)}</div>`
         : found
           ? html`<div class="in">
-              <p>${marked(found.standing || found.what)}</p>
+              ${sentences(found.status || found.what)}
               ${
                 found.blockers.length
                   ? html`<h3>Why it is waiting</h3>
@@ -120,12 +147,13 @@ export function side(name) {
             </div>`
           : loading
     }
+    ${all("problems")
+      .filter((each) => each.hosts.includes(name))
+      .map((each) => trouble(each, name))}
     ${open.map((/** @type {any} */ each) => work(each, found?.operations ?? []))}${
       campaign
         ? html`<div class="in">
-            <a href=${`${campaignAddress(campaign)}?host=${encodeURIComponent(name)}`}
-              >Show it in the timeline</a
-            >
+            <a href=${campaignAddress(campaign, name)}>Show it in the timeline</a>
           </div>`
         : nothing
     }
@@ -169,7 +197,7 @@ export function side(name) {
                   : html`<button @click=${() => hostOrders.cordon([name])}>Cordon…</button>`
             }
             ${
-              host.state === "down" && mayOrder("restore")
+              host.state === "down" && mayOrder("restore") && !isTold
                 ? html`<button @click=${() => remedies.restore([name])}>Mark restored…</button>`
                 : nothing
             }

@@ -1,18 +1,18 @@
 // The hosts, found by the beginning of a name.
 
 import { html, nothing, repeat } from "../lit.js";
-import { get } from "../api.js";
-import { all, resource } from "../store.js";
-import { address, empty, hostLink, loaded } from "../parts.js";
+import { Refused, get } from "../api.js";
+import { search as findAll } from "../search.js";
+import { latest, resource } from "../store.js";
+import { downNames } from "../needs.js";
+import { empty, hostLink, loaded } from "../parts.js";
+import { foundTable, moreNote } from "./found.js";
 import { about, side } from "./host_side.js";
 import { asked, look } from "../query.js";
 import { count } from "../text.js";
 
 /** Rows that are shown, and hosts that one request reads. */
 const ROWS_MAX = 300;
-/** VMs that are named above the rows. */
-const VMS_MAX = 20;
-
 /** The sums of the fleet, and the names of its clusters and racks. */
 const overview = resource("/v1/fleet/overview", { topics: ["history", "problems"], pause: 5000 });
 
@@ -34,6 +34,12 @@ function placesOf(text, clusters) {
   ].filter(Boolean);
 }
 
+/** A place can be removed after the overview was read. @param {unknown} error */
+function noneIfGone(error) {
+  if (error instanceof Refused && error.status === 404) return { hosts: [], next: null };
+  throw error;
+}
+
 /**
  * The hosts and VMs whose names begin with a text, and the hosts of such a cluster or rack.
  * The service searches, so the work is the same in every fleet.
@@ -44,17 +50,21 @@ async function search(text, zone) {
   const part = encodeURIComponent(text);
   if (!text) {
     const page = await some(`${zone ? `zone=${encodeURIComponent(zone)}&` : ""}after=hosts:`);
-    return { hosts: page.hosts, vms: [], more: page.next?.startsWith("hosts:") ?? false };
+    return {
+      hosts: page.hosts,
+      vms: [],
+      isCut: false,
+      more: page.next?.startsWith("hosts:") ?? false,
+    };
   }
   const { clusters } = overview.value ?? (await get("/v1/fleet/overview"));
   const places = placesOf(text, clusters);
-  /** @type {any[]} */
-  const found = (await get(`/v1/search?q=${part}&limit=${VMS_MAX}`)).found;
+  const { found, more: isCut } = await findAll(text);
   const names = found.filter((each) => each.kind === "host").map((each) => each.name);
   const pages = await Promise.all([
     ...(names.includes(text) ? [some(`host=${part}`)] : []),
     ...(names.some((each) => each !== text) ? [some(`after=hosts:${part}`)] : []),
-    ...places.map((kind) => some(`${kind}=${part}&after=hosts:`)),
+    ...places.map((kind) => some(`${kind}=${part}&after=hosts:`).catch(noneIfGone)),
   ]);
   /** @type {Map<string, any>} */
   const hosts = new Map();
@@ -65,40 +75,41 @@ async function search(text, zone) {
         hosts.set(each.name, each);
     more ||= Boolean(page.next?.startsWith("hosts:")) && hosts.has(page.hosts.at(-1)?.name);
   }
-  return { hosts: [...hosts.values()], vms: found.filter((each) => each.kind === "vm"), more };
+  const vms = found.filter((each) => each.kind === "vm");
+  return { hosts: [...hosts.values()], vms, more, isCut };
 }
 
-const resultOf = (/** @type {string} */ text, /** @type {string} */ zone) =>
-  resource(() => search(text, zone), { topics: ["history", "problems"] });
+const resultOf = latest((/** @type {string} */ text, /** @type {string} */ zone) =>
+  resource(() => search(text, zone), { topics: ["history", "problems"] }),
+);
+const result = () => resultOf(asked("q"), asked("zone"));
 
-/** What was searched last, and its result. */
-let searched = { text: "", zone: "", result: resultOf("", "") };
-
-/** @returns {import("../store.js").Resource} */
-function result() {
-  const text = asked("q");
-  const zone = asked("zone");
-  if (searched.text !== text || searched.zone !== zone)
-    searched = { text, zone, result: resultOf(text, zone) };
-  return searched.result;
-}
-
-/** The names of the VMs that are down. */
-const downVms = () =>
-  new Set(
-    all("problems")
-      .filter((each) => each.kind === "vm-down")
-      .flatMap((each) => each.vms),
+/**
+ * The states of hosts in work by name, which the overview has for up to 1,000 hosts.
+ * @returns {Map<string, string>}
+ */
+const inWork = () =>
+  new Map(
+    (overview.value?.clusters ?? [])
+      .flatMap((/** @type {any} */ each) => each.squares)
+      .filter((/** @type {any} */ [, , state]) => ["announced", "working"].includes(state))
+      .map((/** @type {any} */ [, name, state]) => [name, state]),
   );
 
-/** @param {any} host @param {Set<string>} isDown */
-function row(host, isDown) {
+/** @param {any} host @param {Set<string>} isDown @param {Map<string, string>} works */
+function row(host, isDown, works) {
   const down = host.vms.filter((/** @type {string} */ each) => isDown.has(each)).length;
   return html`<tr aria-selected=${asked("host") === host.name ? "true" : nothing}>
     <th scope="row" class="mono">${hostLink(host.name)}</th>
     <td data-l="cluster">${host.cluster ?? ""}</td>
     <td data-l="rack">${host.rack ?? ""}</td>
     <td data-l="zone">${host.zone}</td>
+    <td class="num" data-l="VMs">
+      ${host.vms.length}${
+        host.capacity >= 0 && host.capacity !== null ? ` of ${host.capacity}` : ""
+      }
+    </td>
+    <td class="num" data-l="down">${down ? html`<b class="bad">${down}</b>` : ""}</td>
     <td>
       ${
         host.state === "down"
@@ -106,23 +117,19 @@ function row(host, isDown) {
           : host.failed
             ? html`<b class="bad">✕ failed</b>`
             : host.cordons.length
-              ? html`<b class="warn">cordoned</b>`
-              : host.state
+              ? html`<b class="warn">cordoned</b
+                  >${works.has(host.name) ? `, ${works.get(host.name)}` : ""}`
+              : (works.get(host.name) ?? host.state)
       }
     </td>
-    <td class="num" data-l="VMs">
-      ${host.vms.length}${
-        host.capacity >= 0 && host.capacity !== null ? ` of ${host.capacity}` : ""
-      }
-    </td>
-    <td class="num" data-l="down">${down ? html`<b class="bad">${down}</b>` : ""}</td>
   </tr>`;
 }
 
 /** @param {any} value */
-function table({ hosts, vms, more }) {
+function table({ hosts, vms, more, isCut }) {
   const text = asked("q");
-  const isDown = downVms();
+  const isDown = downNames();
+  const works = inWork();
   if (!hosts.length && !vms.length)
     return empty(
       text ? `No name begins with “${text}”` : "There is no host",
@@ -132,37 +139,28 @@ function table({ hosts, vms, more }) {
     );
   return html`${
     vms.length
-      ? html`<p class="in soft">
-          VMs:
-          ${vms.map(
-            (/** @type {any} */ each, /** @type {number} */ index) =>
-              html`${index ? ", " : ""}<a href=${address("hosts", ["q", text], ["host", each.host])}
-                  >${each.name}</a
-                >
-                on ${each.host}`,
-          )}
-        </p>`
+      ? html`${foundTable(vms, ["tenant", "scope", "host"])}${moreNote(isCut, vms.length, "VMs")}`
       : nothing
   }
   ${
     hosts.length
-      ? html`<table class="flow">
+      ? html`<table class="flow snug">
           <thead>
             <tr>
               <th>Host</th>
               <th>Cluster</th>
               <th>Rack</th>
               <th>Zone</th>
-              <th>State</th>
               <th class="num">VMs</th>
               <th class="num">Down</th>
+              <th>State</th>
             </tr>
           </thead>
           <tbody>
             ${repeat(
               hosts.slice(0, ROWS_MAX),
               (/** @type {any} */ each) => each.name,
-              (each) => row(each, isDown),
+              (each) => row(each, isDown, works),
             )}
           </tbody>
         </table>`

@@ -1,7 +1,7 @@
 // Now: what needs a person, the worst first, and what runs.
 
 import { html, nothing } from "../lit.js";
-import { all, changed, resource, state } from "../store.js";
+import { all, changed, heardAt, resource, state } from "../store.js";
 import {
   address,
   bar,
@@ -9,18 +9,19 @@ import {
   campaignPill,
   empty,
   errorNote,
-  feed,
   loaded,
   loading,
   mayOrder,
 } from "../parts.js";
-import { hold } from "../hold.js";
+import { feed } from "../feed.js";
+import { hold, newer } from "../hold.js";
+import { isShort, needs } from "../room.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
-import { etaOf, etas } from "./campaign_etas.js";
+import { etaOf, etas, runningOf } from "./campaign_etas.js";
 import { down, lookups } from "./now_down.js";
 import { every, main } from "./latest.js";
-import { held, unknown, waiting } from "./now_lists.js";
+import { failed, held, unknown, waiting } from "./now_lists.js";
 
 const waits = resource("/v1/waits?limit=200", { topics: ["history", "problems"] });
 const capacity = resource("/v1/capacity", { topics: ["history", "problems"], pause: 5000 });
@@ -49,7 +50,7 @@ function isWanted({ actor }) {
 const latest = () => (filters.what === "all" ? every : main);
 
 function activity() {
-  const { rows: shown, newer } = hold(
+  const { rows: shown } = hold(
     "act-lines",
     latest().entries().filter(isWanted),
     (each) => each.id,
@@ -62,9 +63,7 @@ function activity() {
   return html`<section class="card" aria-labelledby="act">
     <header>
       <h2 id="act">Activity</h2>
-      ${newer > 0 ? html`<span class="soft">${newer} new</span>` : nothing}<span
-        class="grow"
-      ></span>
+      ${newer("act-lines")}<span class="grow"></span>
       <select class="small" aria-label="Who" @change=${set("who")}>
         <option value="">everybody</option>
         <option>operators</option>
@@ -93,6 +92,8 @@ function activity() {
 /** @param {any} each */
 export function campaignCard(each) {
   const failed = each.failed.length;
+  const running = Math.min(each.in_flight, runningOf(each.campaign));
+  const announced = each.in_flight - running;
   const held = each.pauses[0];
   const stage = each.stages.length > 1 ? `stage ${each.stage} of ${each.stages.length} · ` : "";
   const note = each.halted
@@ -101,7 +102,8 @@ export function campaignCard(each) {
       ? html`${held.by}, ${time.when(time.at(held.at))}
         ${held.reason ? html`<q>${held.reason}</q>` : nothing}`
       : [
-          `${stage}${each.in_flight} in work`,
+          `${stage}${running} in work`,
+          ...(announced ? [`${announced} announced`] : []),
           ...(failed ? [`${failed} failed`] : []),
           ...(each.skipped ? [`${each.skipped} skipped`] : []),
         ].join(" · ");
@@ -123,8 +125,9 @@ export function campaignCard(each) {
     ${bar(
       [
         ["s-done", each.done, "done"],
-        ["s-impact", each.in_flight, "in work"],
+        ["s-impact", running, "in work"],
         ["s-failed", failed, "failed"],
+        ["s-noticed", announced, "announced"],
       ],
       each.hosts,
     )}
@@ -161,77 +164,61 @@ function clusters() {
     <header>
       <h2 id="clus">${named.length ? "Clusters" : "Zones"}</h2>
       <span class="grow"></span>${
-        capacity.value
-          ? html`<span class="soft"
-              >${count(sum("hosts"), "host")}, ${count(sum("used"), "VM")}</span
-            >`
-          : nothing
+        overview.value ? html`<span class="soft">${hostsAndVms(", ")}</span>` : nothing
       }
     </header>
     ${loaded(capacity, (value) => (named.length ? clusterTable(named, value) : zoneTable(value)))}
   </section>`;
 }
 
-const sum = (/** @type {string} */ key) =>
-  capacity.value.zones.reduce(
-    (/** @type {number} */ all, /** @type {any} */ each) => all + each[key],
-    0,
-  );
+/** The hosts and VMs of the fleet. @param {string} and What is between them. */
+const hostsAndVms = (and) =>
+  count(overview.value.hosts, "host") + and + count(overview.value.vms, "VM");
 
-/** @param {any[]} named @param {any} value */
-function clusterTable(named, { zones }) {
-  const of = (/** @type {any} */ each, /** @type {string} */ state) => each.counts[state] ?? 0;
-  return html`<table class="clus">
-      <thead>
-        <tr>
-          <th>Cluster</th>
-          <th class="num">Up</th>
-          <th class="num">Announced</th>
-          <th class="num">Working</th>
-          <th class="num hide-n">Cordoned</th>
-          <th class="num">Failed</th>
-          <th class="num">Down</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${named.slice(0, CLUSTERS_MAX).map(
-          (each) =>
-            html`<tr>
-              <th scope="row">
-                <a href=${address("hosts", ["q", each.cluster])}>${each.cluster}</a>
-              </th>
-              <td class="num">${number(each.hosts - of(each, "down"))}</td>
-              <td class="num">${of(each, "announced")}</td>
-              <td class="num">${of(each, "working")}</td>
-              <td class="num hide-n">${of(each, "cordoned")}</td>
-              <td class="num ${of(each, "failed") ? "bad b" : ""}">${of(each, "failed")}</td>
-              <td class="num ${of(each, "down") ? "bad b" : ""}">${of(each, "down")}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-    <p class="in soft free">
-      Free slots:
-      ${zones.map(
-        (/** @type {any} */ each, /** @type {number} */ index) =>
-          html`${index ? " · " : ""}zone ${each.zone || "–"}
-            <b class=${isShort(each) ? "warn" : ""}
-              >${each.unlimited ? "no limit" : number(each.free)}</b
-            >${isShort(each) ? ` (next needs ${needs(each)})` : ""}`,
-      )}
-    </p>`;
+/** Free slots, and what the next host needs. @param {any} value @param {any} place */
+function slots(value, place) {
+  const isKnown = place !== undefined;
+  return html`<td class="num ${isKnown && isShort(value, place) ? "warn b" : ""}">
+      ${!isKnown || place.unlimited ? "–" : number(place.free)}
+    </td>
+    <td class="num hide-n">${(isKnown && needs(value, place)) || "–"}</td>`;
 }
 
-/** What the next hosts of a zone need. @param {any} zone */
-const needs = (zone) =>
-  Math.max(
-    0,
-    ...capacity.value.next_hosts
-      .filter((/** @type {any} */ each) => each.zone === zone.zone)
-      .map((/** @type {any} */ each) => each.needs),
-  );
-/** Below twice of what the next host needs, the one after it may find no room. @param {any} zone */
-const isShort = (zone) => !zone.unlimited && needs(zone) > 0 && zone.free < 2 * needs(zone);
+/** @param {any[]} named @param {any} value */
+function clusterTable(named, value) {
+  const of = (/** @type {any} */ each, /** @type {string} */ state) => each.counts[state] ?? 0;
+  const rooms = new Map(value.clusters.map((/** @type {any} */ each) => [each.cluster, each]));
+  return html`<table class="clus">
+    <thead>
+      <tr>
+        <th>Cluster</th>
+        <th class="num">Up</th>
+        <th class="num">Working</th>
+        <th class="num hide-n">Cordoned</th>
+        <th class="num">Failed</th>
+        <th class="num">Down</th>
+        <th class="num">Free slots</th>
+        <th class="num hide-n">Next needs</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${named.slice(0, CLUSTERS_MAX).map(
+        (each) =>
+          html`<tr>
+            <th scope="row">
+              <a href=${address("hosts", ["q", each.cluster])}>${each.cluster}</a>
+            </th>
+            <td class="num">${number(each.hosts - of(each, "down"))}</td>
+            <td class="num">${of(each, "working")}</td>
+            <td class="num hide-n">${of(each, "cordoned")}</td>
+            <td class="num ${of(each, "failed") ? "bad b" : ""}">${of(each, "failed")}</td>
+            <td class="num ${of(each, "down") ? "bad b" : ""}">${of(each, "down")}</td>
+            ${slots(value, rooms.get(each.cluster))}
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
 
 /** @param {any} value */
 const zoneTable = (value) =>
@@ -258,10 +245,7 @@ const zoneTable = (value) =>
             <td class="num">${each.in_work}</td>
             <td class="num hide-n">${each.cordoned}</td>
             <td class="num ${each.down ? "bad b" : ""}">${each.down}</td>
-            <td class="num ${isShort(each) ? "warn b" : ""}">
-              ${each.unlimited ? "–" : number(each.free)}
-            </td>
-            <td class="num hide-n">${needs(each) || "–"}</td>
+            ${slots(value, each)}
           </tr>`,
       )}
     </tbody>
@@ -270,9 +254,9 @@ const zoneTable = (value) =>
 function quiet() {
   const open = all("campaigns").filter((each) => !each.ended);
   const running = open.filter((each) => each.state === "Running").length;
-  const hosts = capacity.value
-    ? `${count(sum("hosts"), "host")} and ${count(sum("used"), "VM")} are up. `
-    : "";
+  // Without a stream, nobody knows what has happened since.
+  const isOld = state.link.mode === "stale";
+  const hosts = overview.value ? `${hostsAndVms(" and ")} ${isOld ? "were" : "are"} up. ` : "";
   const campaigns = open.length
     ? `Of ${count(open.length, "open campaign")}, ${running} in progress.`
     : "No campaign runs.";
@@ -280,7 +264,10 @@ function quiet() {
     ? html` <a href=${address("plan")}>Plan a campaign…</a>`
     : nothing;
   return html`<div class="card">
-    ${empty("Nothing needs attention", html`${hosts}${campaigns}${plan}`)}
+    ${empty(
+      isOld ? `Nothing needed attention at ${time.second(heardAt())}` : "Nothing needs attention",
+      html`${hosts}${campaigns}${plan}`,
+    )}
   </div>`;
 }
 
@@ -290,8 +277,13 @@ function view(_) {
   const lists = [
     down(problems, capacity.value),
     unknown(problems),
+    failed(problems),
     waiting(waits),
-    held(problems, waits.value?.held ?? []),
+    held(
+      // The table of approvals has them.
+      problems.filter((each) => each.kind !== "approval-late" || !waits.value?.waits.length),
+      waits.value?.held ?? [],
+    ),
   ].filter(Boolean);
   const isCalm = state.isReady && waits.value && !lists.length;
   return html`<h1 class="vh">Now</h1>

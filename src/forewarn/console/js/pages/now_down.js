@@ -1,9 +1,11 @@
 // The first list of Now: VMs that are down, and what can be done for those that are chosen.
 
 import { html, nothing, repeat } from "../lit.js";
-import { all, campaignNamed, changed, resource } from "../store.js";
+import { post } from "../api.js";
+import { whereTo } from "../effect.js";
+import { all, campaignNamed, changed, latest, resource } from "../store.js";
 import { hostLink, mayOrder, pill, timed } from "../parts.js";
-import { hold } from "../hold.js";
+import { hold, newer } from "../hold.js";
 import * as orders from "../orders.js";
 import * as remedies from "../remedies.js";
 import { count, number } from "../text.js";
@@ -38,8 +40,11 @@ function tenantOf(problem, vm) {
   return event?.tenant ?? "";
 }
 
-/** The lists that name the tenants of VMs. */
-export const lookups = () => [...details.values()];
+/** The lists that name the tenants of VMs, and where the chosen ones would go. */
+export const lookups = () => [
+  ...details.values(),
+  ...(chosen.size && isAllowed("redeploy", chosenOf(all("problems"))) ? [room()] : []),
+];
 
 /** @param {any[]} problems @returns {DownVm[]} */
 const downVms = (problems) =>
@@ -95,7 +100,7 @@ export function down(problems, capacity) {
       <h2 id="down">
         ${names.length ? count(names.length, "VM") : count(rows.length, "host")} down, unplanned
       </h2>
-      <span class="grow"></span>
+      ${newer("down-rows")}<span class="grow"></span>
       <span class="soft"
         >${count(hosts.size, "host")}, ${count(tenants.size, "tenant")}, longest
         ${time.roughly(time.now() - longest)}</span
@@ -132,7 +137,7 @@ export function down(problems, capacity) {
         )}
       </tbody>
     </table>
-    ${isChosen() && chosen.size ? bulk(rows, capacity) : nothing}
+    ${isChosen() && chosen.size ? bulk(chosenOf(problems), capacity) : nothing}
   </section>`;
 }
 
@@ -172,19 +177,50 @@ function downRow(each, isOver) {
   </tr>`;
 }
 
-/** @param {DownVm[]} rows @param {any} capacity */
-function bulk(rows, capacity) {
+/** VMs of a selection whose hosts are looked for. */
+const PLACED_MAX = 50;
+/** Where VMs would go, as the service decides. */
+const roomFor = latest((/** @type {string[]} */ vms) =>
+  resource(() => post("/v1/redeploy", { vms: vms.slice(0, PLACED_MAX), dry_run: true }), {
+    topics: ["problems"],
+    pause: 5000,
+  }),
+);
+const room = () => roomFor([...chosen].sort());
+
+/** @param {any} answer Of a redeployment that nothing was changed by. */
+function placed({ moves, refused }) {
+  const none = refused.length ? `no host for ${count(refused.length, "VM")}` : "";
+  const where = moves.length ? `would go to ${whereTo(moves)}` : "";
+  return [where, none].filter(Boolean).join(", ") || "no host has room";
+}
+
+/** @param {any[]} problems @returns {any[]} Those of the VMs that are chosen. */
+const chosenOf = (problems) =>
+  problems.filter(
+    (each) =>
+      each.kind === "vm-down" && each.vms.some((/** @type {string} */ vm) => chosen.has(vm)),
+  );
+
+/**
+ * Whether an order can be given for all VMs that are chosen.
+ * @param {string} verb Such as campaign retry.
+ * @param {any[]} problems Of the chosen VMs.
+ */
+const isAllowed = (verb, problems) =>
+  mayOrder(verb.replace(" ", "-")) && problems.every((each) => each.actions.includes(verb));
+
+/** @param {any[]} problems Of the chosen VMs. @param {any} capacity */
+function bulk(problems, capacity) {
   const free = (capacity?.zones ?? []).map(
     (/** @type {any} */ each) =>
       `${each.zone ? `zone ${each.zone}` : "hosts"} ` +
       (each.unlimited ? "without limit" : number(each.free)),
   );
-  const mine = rows.filter((each) => chosen.has(each.vm));
-  const may = (/** @type {string} */ verb) =>
-    mayOrder(verb.replace(" ", "-")) && mine.every((each) => each.problem.actions.includes(verb));
-  const campaigns = new Set(mine.map((each) => each.problem.campaign));
+  const may = (/** @type {string} */ verb) => isAllowed(verb, problems);
+  const campaigns = new Set(problems.map((each) => each.campaign));
   const campaign = campaigns.size === 1 ? campaignNamed([...campaigns][0] ?? "") : undefined;
-  const hosts = [...new Set(mine.map((each) => each.host))];
+  const hosts = [...new Set(problems.map((each) => each.hosts[0] ?? ""))];
   return html`<div class="bulk">
     <b>${count(chosen.size, "VM")}</b>
     ${
@@ -204,7 +240,12 @@ function bulk(rows, capacity) {
         ? html`<button @click=${() => remedies.restore([...chosen])}>Mark restored…</button>`
         : nothing
     }
-    <span class="grow"></span
-    >${free.length ? html`<span class="soft">Free slots: ${free.join(" · ")}</span>` : nothing}
+    <span class="grow"></span>${
+      may("redeploy") && room().value
+        ? html`<span class="soft">${placed(room().value)}</span>`
+        : free.length
+          ? html`<span class="soft">Free slots: ${free.join(" · ")}</span>`
+          : nothing
+    }
   </div>`;
 }

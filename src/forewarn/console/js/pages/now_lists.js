@@ -1,12 +1,13 @@
-// Three lists of Now: unknown, waiting for approval, held.
+// Four lists of Now: unknown, failed, waiting for approval, held.
 
 import { html, nothing, repeat } from "../lit.js";
-import { all, campaignNamed } from "../store.js";
-import { address, campaignAddress, marked, mayOrder, moment, pill, timed } from "../parts.js";
-import { hold } from "../hold.js";
+import { address, campaignAddress, mayOrder, moment, pill, timed } from "../parts.js";
+import { hold, newer } from "../hold.js";
+import { isBad } from "../needs.js";
 import * as remedies from "../remedies.js";
-import { capital, count, some } from "../text.js";
+import { count, some } from "../text.js";
 import * as time from "../time.js";
+import { problemRow } from "./problem_row.js";
 import { waitsTable } from "./waits_table.js";
 
 // Unknown
@@ -79,21 +80,22 @@ export function unknown(problems) {
 /** @param {import("../store.js").Resource} waits */
 export function waiting({ value }) {
   if (!value?.waits.length) return null;
+  const table = waitsTable(value.waits);
   return html`<section class="card" aria-labelledby="waits">
     <header>
       ${pill("wait", "Waits")}
       <h2 id="waits">Waiting for approval</h2>
-      <span class="grow"></span
+      ${newer("wait-rows")}<span class="grow"></span
       ><span class="soft"
         >${count(value.sums.events, "approval")} of ${count(value.sums.tenants, "tenant")}, longest
         wait first${value.complete ? "" : "; not all are counted"}</span
       >
     </header>
-    ${waitsTable(value.waits)}
+    ${table}
   </section>`;
 }
 
-// Held, and all other problems
+// Failed, and held with all other problems
 
 const ELSEWHERE = new Set([
   "vm-down",
@@ -102,73 +104,58 @@ const ELSEWHERE = new Set([
   "database-lost",
   "no-leader",
 ]);
-/** Words and forms of the kinds. @type {Record<string, ["err" | "wait", string]>} */
-const KINDS = {
-  held: ["wait", "Held"],
-  "approval-late": ["wait", "Approval late"],
-  "driver-failing": ["err", "Driver fails"],
-  "visit-failed": ["err", "Visit failed"],
-  "visit-late": ["wait", "Visit late"],
-  "campaign-halted": ["err", "Halted"],
-  "campaign-failed-hosts": ["err", "Failed hosts"],
-  "campaign-waits": ["wait", "Stage waits"],
-  "campaign-stalled": ["wait", "Stalled"],
-  "no-common-window": ["wait", "No window"],
-  blackout: ["wait", "Blackout"],
-  "webhook-late": ["wait", "Webhook late"],
-  "host-cordoned": ["wait", "Cordoned"],
-  "relay-silent": ["wait", "Relay silent"],
-  brake: ["wait", "Brake"],
-  "shared-host": ["wait", "Shared host"],
-  "vms-stopped": ["err", "VMs stopped"],
-  "vm-not-running": ["err", "VM does not run"],
-};
 
 /** @param {any} problem */
-function caseRow(problem) {
-  const [form, word] = KINDS[problem.kind] ?? ["wait", capital(problem.kind.replaceAll("-", " "))];
-  const campaign = problem.campaign && campaignNamed(problem.campaign);
-  const buttons = remedies.remedies(problem, campaign);
-  const link = campaign
-    ? html`<a class="btn" href=${campaignAddress(campaign.campaign)}>Show</a>`
-    : problem.hosts.length
-      ? html`<a class="btn" href=${address("hosts", ["host", problem.hosts[0]])}>Why?</a>`
-      : nothing;
-  return html`<div class="in head case">
-    <div class="tell">
-      ${pill(form, word)} ${marked(problem.text)}
-      ${
-        problem.since
-          ? html`<span class="soft nw">since ${moment(time.at(problem.since))}</span>`
-          : nothing
-      }
-    </div>
-    <span class="grow"></span>
-    <div class="acts">
-      ${buttons.map(([label, call]) => html`<button @click=${call}>${label}</button>`)}${link}
-    </div>
+const caseRow = (problem) =>
+  problemRow(
+    problem,
+    (campaign) =>
+      campaign
+        ? html`<a class="btn" href=${campaignAddress(campaign.campaign, problem.hosts[0])}>Show</a>`
+        : problem.hosts.length
+          ? html`<a class="btn" href=${address("hosts", ["host", problem.hosts[0]])}>Why?</a>`
+          : nothing,
+    problem.since
+      ? html`<span class="soft nw">since ${moment(time.at(problem.since))}</span>`
+      : nothing,
+  );
+
+/** @param {any[]} rows @param {string} id */
+const caseRows = (rows, id) =>
+  html`<div id=${id}>
+    ${repeat(hold(id, rows, (each) => each.problem).rows, (each) => each.problem, caseRow)}
   </div>`;
+
+/** What has failed, without what has a list of its own. @param {any[]} problems */
+export function failed(problems) {
+  const rows = problems.filter((each) => !ELSEWHERE.has(each.kind) && isBad(each));
+  if (!rows.length) return null;
+  const shown = caseRows(rows, "failed-rows");
+  return html`<section class="card" aria-labelledby="failed">
+    <header>
+      ${pill("err", "Failed")}
+      <h2 id="failed">${count(rows.length, "failure")}</h2>
+      ${newer("failed-rows")}
+    </header>
+    ${shown}
+  </section>`;
 }
 
 /** @param {any[]} problems @param {any[]} holds What windows, blackouts and relays hold. */
 export function held(problems, holds) {
-  const rows = problems.filter((each) => !ELSEWHERE.has(each.kind));
+  const rows = problems.filter((each) => !ELSEWHERE.has(each.kind) && !isBad(each));
   if (!rows.length && !holds.length) return null;
   const title = rows.length
-    ? `${count(rows.length, "thing")} held or in trouble`
+    ? `${count(rows.length, "thing")} held`
     : `${count(holds.length, "hold")} by plan`;
+  const shown = caseRows(rows, "held-rows");
   return html`<section class="card" aria-labelledby="held">
     <header>
       ${pill("wait", "Held")}
       <h2 id="held">${title}</h2>
+      ${newer("held-rows")}
     </header>
-    <div id="held-rows">
-      ${repeat(
-        hold("held-rows", rows, (each) => each.problem).rows,
-        (each) => each.problem,
-        caseRow,
-      )}
-    </div>
+    ${shown}
     ${holds.map(
       (each) =>
         html`<div class="in head case">

@@ -6,6 +6,7 @@ import { BASE } from "../pages.js";
 import { campaignAddress, errorNote, mayOrder } from "../parts.js";
 import { ask } from "../dialogs.js";
 import { planSheet } from "../plan.js";
+import { asked } from "../query.js";
 import { changed } from "../store.js";
 import { capital, count, number } from "../text.js";
 import * as timeline from "../timeline.js";
@@ -53,9 +54,7 @@ async function watch(key) {
   }
 }
 
-/** @param {Event} event */
-async function plan(event) {
-  event.preventDefault();
+async function plan() {
   if (progress || !file.text.trim()) return;
   const { name, text } = file;
   const key = newKey();
@@ -74,6 +73,12 @@ async function plan(event) {
   }
   [progress, making] = [null, ""];
   changed({ now: true });
+}
+
+/** @param {Event} event */
+function submit(event) {
+  event.preventDefault();
+  void plan();
 }
 
 /** @param {{text: string, told: any}} of */
@@ -116,7 +121,7 @@ const standing = () =>
 
 function form() {
   const isReady = !progress && file.text.trim() !== "";
-  return html`<form class="card" aria-labelledby="file" @submit=${plan}>
+  return html`<form class="card" aria-labelledby="file" @submit=${submit}>
     <header>
       <h2 id="file">Campaign file</h2>
       <span class="soft">${file.name}</span><span class="grow"></span>
@@ -194,5 +199,19 @@ function view() {
     ${made ? result(made) : nothing}`;
 }
 
+/** With a campaign in the address: plan it again, as if it started now. */
+async function enter() {
+  const campaign = asked("campaign");
+  if (!campaign) return;
+  try {
+    const { text } = await get(`/v1/campaigns/${encodeURIComponent(campaign)}/file`);
+    [file.name, file.text] = [`${campaign}.toml`, text];
+    await plan();
+  } catch (found) {
+    error = /** @type {Error} */ (found);
+  }
+  changed({ now: true });
+}
+
 /** @type {import("../pages.js").Page} */
-export const page = { title: () => "New campaign", view };
+export const page = { title: () => "New campaign", view, enter: () => void enter() };

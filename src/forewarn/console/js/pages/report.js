@@ -13,6 +13,8 @@ let id = "";
 /** @type {import("../store.js").Resource | null} */
 let told = null;
 let isBusy = false;
+/** Why the last file could not be saved. @type {Error | null} */
+let failure = null;
 
 const path = () => `/v1/campaigns/${encodeURIComponent(id)}`;
 
@@ -40,6 +42,7 @@ function save(name, kind, text) {
 async function download(form) {
   if (isBusy) return;
   isBusy = true;
+  failure = null;
   try {
     const { items } = await list(`${path()}/report?limit=1000`, "attempts", 200);
     const value = figures().value;
@@ -52,7 +55,7 @@ async function download(form) {
       );
     else save(`${name}.csv`, "text/csv", csv(items));
   } catch (error) {
-    figures().error = /** @type {Error} */ (error);
+    failure = /** @type {Error} */ (error);
     changed({ now: true });
   }
   isBusy = false;
@@ -66,7 +69,12 @@ function view() {
     ><button @click=${() => download("json")}>JSON</button
     ><button class="prim" @click=${() => print()}>Print…</button>
   </div>`;
-  return html`${bar}${error ? html`<div class="paperbar gap">${errorNote(error)}</div>` : nothing}${
+  // Of what a person has asked for, the failure is read aloud.
+  const note = failure
+    ? html`<div class="paperbar gap" role="alert">${errorNote(failure)}</div>`
+    : nothing;
+  const old = error ? html`<div class="paperbar gap">${errorNote(error)}</div>` : nothing;
+  return html`${bar}${note}${old}${
     value ? paper(value, link) : error ? nothing : html`<div class="paper">${loading}</div>`
   }`;
 }
@@ -87,6 +95,6 @@ export const page = {
   uses: () => [figures()],
   enter([campaign]) {
     id = campaign ?? "";
-    told = null;
+    told = failure = null;
   },
 };

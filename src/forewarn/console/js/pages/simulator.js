@@ -11,8 +11,9 @@ import { refusal, send, sent } from "./simulator_orders.js";
 import { card } from "./simulator_card.js";
 import { lanes } from "./simulator_lanes.js";
 import { requests } from "./simulator_requests.js";
+import { scenarios } from "./simulator_scenarios.js";
 
-/** The journal and the clock are read this often: a client polls once a second. */
+/** The journal is read this often: a client polls once a second. */
 const LOOK_MS = 1000;
 /** Requests that the page keeps. */
 const REQUESTS_MAX = 2000;
@@ -30,6 +31,7 @@ const every = { topics: ["history", "events", "operations"], pause: 300 };
 const vms = resource("/v1/sim/vms", every);
 const documents = resource("/v1/sim/documents", every);
 const faults = resource("/v1/sim/faults", every);
+const timeline = resource("/v1/sim/timeline", every);
 const operations = resource("/v1/history/operations?since=10m&limit=500", every);
 const clock = resource("/v1/sim/clock", { topics: ["history", "operations"], pause: 300 });
 /** Only a simulation of the command line has them. */
@@ -48,6 +50,51 @@ const news = resource(
   },
   { topics: [], pause: LOOK_MS },
 );
+
+/** News of the simulation, and each request that says something new. @type {EventSource | null} */
+let stream = null;
+
+/** What can have changed with any news. */
+function look() {
+  for (const each of [vms, documents, faults, timeline, operations, clock, news]) each.refresh();
+  if (choices.value) choices.refresh();
+}
+
+/** Only a tab in sight follows: a browser has few connections for each server. */
+function follow() {
+  stream?.close();
+  stream = null;
+  if (document.visibilityState !== "visible") return;
+  stream = new EventSource("/v1/sim/watch");
+  // With `ready` and `reset`, there can be news that were missed.
+  for (const name of ["ready", "reset", "news", "request"]) stream.addEventListener(name, look);
+}
+
+/** Whether it is asked that another world begins. */
+let asksReset = false;
+
+/** @param {boolean} value */
+function askReset(value) {
+  asksReset = value;
+  changed({ now: true });
+}
+
+const resetNote = () =>
+  html`<div class="note w" role="alertdialog" aria-label="Reset?">
+    <span
+      ><b>Begin another world?</b> The VMs that were added, all events and all requests are
+      gone.</span
+    ><span class="grow"></span
+    ><button
+      class="small"
+      @click=${() => {
+        askReset(false);
+        void startWorld("/v1/sim/reset", { reason: "console" });
+      }}
+    >
+      Reset</button
+    ><button class="small" @click=${() => askReset(false)}>Keep it</button>
+  </div>`;
 
 /** @param {any} now */
 function clockCard(now) {
@@ -72,7 +119,7 @@ function clockCard(now) {
       <span class="soft" aria-live="off"
         >${now.next ? `next timer ${time.until(next)}` : "no timer is set"}</span
       ><span class="grow"></span>${choosers()} <button @click=${add}>Add a VM</button
-      ><button @click=${reset}>Reset</button>
+      ><button @click=${() => askReset(true)}>Reset…</button>
     </div>
   </section>`;
 }
@@ -138,8 +185,6 @@ async function startWorld(path, body) {
   journal = [];
   seen = 0;
 }
-
-const reset = () => startWorld("/v1/sim/reset", { reason: "console" });
 
 function add() {
   const names = new Set((vms.value?.vms ?? []).map((/** @type {any} */ each) => each.vm));
@@ -212,7 +257,8 @@ function view() {
   const known = operations.value?.operations ?? [];
   return html`<h1 class="vh">Simulation</h1>
     <div class="stack">
-      ${loaded(clock, clockCard)}${sent()}${judged()} ${isMany ? chooser(list) : nothing}
+      ${loaded(clock, clockCard)}${asksReset ? resetNote() : nothing}${sent()}${judged()}
+      ${isMany ? chooser(list) : nothing}
       ${
         shown.length
           ? html`<div class="stage">
@@ -235,7 +281,9 @@ function view() {
       ${
         vms.value && !list.length ? empty("No VM", "Add one above.") : nothing
       }${isMany ? nothing : silent(never)}
-      ${lanes(isMany ? shown : list, journal, known)}${requests(journal)}
+      ${lanes(isMany ? shown : list, journal, timeline.value?.lanes ?? [], known)}${requests(
+        journal,
+      )}${scenarios(choices.value, (name) => startWorld("/v1/sim/scenario", { scenario: name }))}
     </div>`;
 }
 
@@ -243,15 +291,23 @@ function view() {
 export const page = {
   title: () => count(vms.value?.vms.length ?? 0, "VM"),
   view,
-  uses: () => [vms, documents, faults, operations, clock, choices, news],
+  uses: () => [vms, documents, faults, timeline, operations, clock, choices, news],
   enter() {
+    follow();
+    document.addEventListener("visibilitychange", follow);
+    // Repeated polls are no news, and the picture has a tick for each.
     timer = setInterval(() => {
-      for (const each of [news, clock, documents]) each.refresh();
-      if (choices.value) choices.refresh();
+      news.refresh();
+      // The end of a scenario is no news either.
+      if (choices.value?.playing) choices.refresh();
     }, LOOK_MS);
   },
   leave() {
     clearInterval(timer);
+    document.removeEventListener("visibilitychange", follow);
+    stream?.close();
+    stream = null;
     refusal.text = "";
+    asksReset = false;
   },
 };

@@ -1,6 +1,7 @@
 // The requests of the programs, the newest first.
 
-import { html, repeat } from "../lit.js";
+import { html, nothing, repeat } from "../lit.js";
+import { marked } from "../parts.js";
 import { changed } from "../store.js";
 import { number, short } from "../text.js";
 import * as time from "../time.js";
@@ -33,11 +34,12 @@ function changes(journal) {
 /** @param {any} each */
 function means(each) {
   const [deviation] = each.deviations;
-  if (deviation) return html`<span class="bad b">deviates</span> ${deviation.sentence}`;
+  if (deviation) return html`<span class="bad b">deviates</span> ${marked(deviation.sentence)}`;
   if (each.fault) return `fault: ${each.fault}`;
   if (each.approved.length)
     return `approves ${each.approved.map((/** @type {string} */ id) => short(id)).join(", ")}`;
-  return each.status === 304 ? "nothing new" : "";
+  if (each.status === 304) return "nothing new";
+  return each.status === 200 && each.method === "GET" ? "reads its document" : "";
 }
 
 /** @param {number} at */
@@ -78,7 +80,14 @@ export function requests(journal) {
           `deviating ${number(deviating.length)}`,
         )}
       </div>
-      <span class="grow"></span><span class="soft hide-n">the latest ${ROWS_MAX}</span>
+      <span class="grow"></span
+      ><span class="soft hide-n"
+        >${
+          rows.length < found[show].length
+            ? `the latest ${ROWS_MAX} of ${number(found[show].length)} that this page has`
+            : nothing
+        }</span
+      >
     </header>
     ${
       rows.length

@@ -3,16 +3,19 @@
 
 import { html, nothing } from "../lit.js";
 import { all, resource, state } from "../store.js";
-import { address, empty, feed, loaded, loading, mayOrder, moment } from "../parts.js";
+import { feed } from "../feed.js";
+import { address, empty, loaded, loading, mayOrder, moment } from "../parts.js";
+import { downVms } from "../needs.js";
 import * as orders from "../own_orders.js";
 import { count } from "../text.js";
 import * as time from "../time.js";
 import { main } from "./latest.js";
 import { availability, scopes } from "./availability.js";
-import { banner, cards, downVms, waiting } from "./tenant_cards.js";
+import { banner, cards, waiting } from "./tenant_cards.js";
 import { ownVms, past, vms } from "./tenant_vms.js";
 import { windows, windowsCard } from "./tenant_windows.js";
 
+const SCOPES_MAX = 8;
 const LINES = 10;
 const deferrals = resource("/v1/tenant/deferrals", { topics: ["history"], pause: 5000 });
 
@@ -90,7 +93,7 @@ function view() {
             <h2 id="a">Availability, 7 days</h2>
             <span class="grow"></span><a href=${address("availability")}>by VM</a>
           </header>
-          ${loaded(availability("7d"), (value) => scopes(value, "7d"))}
+          ${loaded(availability("7d"), (value) => scopes(value, "7d", SCOPES_MAX))}
         </section>
         ${activity()}
       </div>

@@ -4,9 +4,11 @@
 import { html, nothing, repeat } from "../lit.js";
 import { all, changed, one } from "../store.js";
 import { meaning, notBefore, reasons } from "../choice.js";
+import { groupedBy } from "../groups.js";
+import { downVms } from "../needs.js";
 import { address, mayOrder, moment } from "../parts.js";
 import * as orders from "../own_orders.js";
-import { capital, count, short, some } from "../text.js";
+import { capital, count, ending, some } from "../text.js";
 import * as time from "../time.js";
 
 /** Cards that are shown at first. */
@@ -72,36 +74,53 @@ function countdown(at, word) {
     ><small>${isOver ? html`since ${moment(at)}` : html`${word} ${moment(at)}`}</small>`;
 }
 
-/** @param {any} event */
-const about = (event) =>
+/** Events of an operation that a card links to. */
+const LINKS_MAX = 3;
+
+/** @param {any[]} events Of one operation. */
+const about = (events) =>
   html`<span class="soft"
-    >${event.Description || "Maintenance of the platform"} ·
-    <a class="mono" href=${address("history", ["event", event.EventId])} title=${event.EventId}
-      >${short(event.EventId)}</a
-    ></span
+    >${events[0].Description || "Maintenance of the platform"} ·
+    ${events
+      .slice(0, LINKS_MAX)
+      .map(
+        ({ EventId: id }, index) =>
+          html`${index ? ", " : ""}<a
+              class="mono nw"
+              href=${address("history", ["event", id])}
+              title=${id}
+              >${ending(id)}</a
+            >`,
+      )}${events.length > LINKS_MAX ? ` and ${events.length - LINKS_MAX} more` : nothing}</span
   >`;
 
-/** @param {any} event @param {string[]} vms @param {string[]} scopes */
-function acts(event, vms, scopes) {
+/** @param {any[]} events @returns {string[]} */
+const vmsOf = (events) => events.flatMap((each) => each.vms);
+
+/** @param {any[]} events @returns {string[]} */
+const scopesOf = (events) => [...new Set(events.map((each) => each.scope))].filter(Boolean);
+
+/** @param {any[]} events Of one operation. */
+function acts(events) {
+  const event = events[0];
   const operation = one("operations", event.operation);
+  const vms = vmsOf(events);
+  /** Whether the tenant can do the like in its own time. */
+  const isOwnTime = ["Freeze", "Reboot"].includes(event.EventType);
+  const approve =
+    isOpen(event) && mayOrder("approve")
+      ? html`<button class="prim" @click=${() => orders.approve(events)}>Approve…</button>`
+      : nothing;
   if (event.EventSource === "User")
-    return html`${
-      isOpen(event) && mayOrder("approve")
-        ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>`
-        : nothing
-    }
+    return html`${approve}
     ${
       operation && mayOrder("cancel")
         ? html`<button @click=${() => orders.cancel(operation, vms)}>Cancel…</button>`
         : nothing
     }`;
-  return html`${
-    isOpen(event) && mayOrder("approve")
-      ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>`
-      : nothing
-  }
+  return html`${approve}
   ${
-    ["Freeze", "Reboot"].includes(event.EventType) && mayOrder("redeploy")
+    isOwnTime && mayOrder("redeploy")
       ? html`<button
           title="In your own time, before the platform does it"
           @click=${() => orders.redeploy(vms)}
@@ -111,18 +130,30 @@ function acts(event, vms, scopes) {
       : nothing
   }
   ${
+    isOwnTime && mayOrder("reboot")
+      ? html`<button
+          title="In your own time; the maintenance still comes"
+          @click=${() => orders.restart(vms)}
+        >
+          Restart now…
+        </button>`
+      : nothing
+  }
+  ${
     operation?.routine === false || !mayOrder("defer")
       ? nothing
-      : html`<button @click=${() => orders.defer(vms, scopes)}>Defer…</button>`
+      : html`<button @click=${() => orders.defer(vms, scopesOf(events))}>Defer…</button>`
   }`;
 }
 
-/** @param {any} event A notice that nobody has approved. */
-function open(event) {
-  const at = notBefore(event);
+/** @param {any[]} events Notices of one operation that nobody has approved. */
+function open(events) {
+  const event = events[0];
+  const vms = vmsOf(events);
+  const scopes = scopesOf(events);
   const id = `e-${event.EventId}`;
   const why = reasons(event);
-  const { approved: then, otherwise } = meaning([event]);
+  const { approved: then, otherwise } = meaning(events);
   const choice = html` Approve: ${then}. Do nothing:
   ${otherwise}.${
     why.length === 0
@@ -134,17 +165,19 @@ function open(event) {
   return card(
     "",
     id,
-    countdown(at, "then it starts, at"),
-    html`<h2 id=${id}>${event.EventType} of ${some(event.vms, 3)}</h2>
-      ${about(event)}<br /><b>Nobody of scope ${event.scope} has approved.</b>${choice}`,
-    acts(event, event.vms, [event.scope].filter(Boolean)),
+    countdown(notBefore(event), "then it starts, at"),
+    html`<h2 id=${id}>${event.EventType} of ${some(vms, 3)}</h2>
+      ${about(events)}<br /><b
+        >Nobody of scope${scopes.length > 1 ? "s" : ""} ${some(scopes)} has approved.</b
+      >${choice}`,
+    acts(events),
   );
 }
 
 /** @param {any[]} events Approved, of one operation. */
 function approved(events) {
   const first = events[0];
-  const vms = events.flatMap((each) => each.vms);
+  const vms = vmsOf(events);
   const id = `a-${first.operation}`;
   const by = events.map(
     (each, index) =>
@@ -157,10 +190,10 @@ function approved(events) {
     id,
     countdown(notBefore(first), "at the latest"),
     html`<h2 id=${id}>${first.EventType} of ${some(vms, 3)}</h2>
-      ${about(first)}<br /><span class="soft"
+      ${about(events)}<br /><span class="soft"
         >Approved by ${by.slice(0, 2)}${by.length > 2 ? ` and ${by.length - 2} more` : ""}.</span
       >${waits(reasons(first))}`,
-    acts(first, vms, [...new Set(events.map((each) => each.scope))].filter(Boolean)),
+    acts(events),
   );
 }
 
@@ -170,7 +203,7 @@ function running(events) {
   const operation = one("operations", first.operation);
   const [word, means] = DOING[operation?.impact] ?? [`in ${first.EventType}`, ""];
   const isBack = operation?.state === "Recovering";
-  const vms = events.flatMap((each) => each.vms);
+  const vms = vmsOf(events);
   const is = vms.length === 1 ? "is" : "are";
   const id = `o-${first.operation}`;
   const title = isBack ? `${some(vms, 3)} ${is} up again` : `${some(vms, 3)} ${is} ${word}`;
@@ -227,19 +260,8 @@ function planned(work) {
   );
 }
 
-/** @param {any[]} list @param {(each: any) => string} key @returns {any[][]} */
-function grouped(list, key) {
-  /** @type {Map<string, any[]>} */
-  const found = new Map();
-  for (const each of list) found.set(key(each), [...(found.get(key(each)) ?? []), each]);
-  return [...found.values()];
-}
-
-/** VMs that are down, by a failure. */
-export const downVms = () =>
-  all("problems")
-    .filter((each) => each.kind === "vm-down")
-    .flatMap((each) => each.vms.map((/** @type {string} */ vm) => ({ vm, problem: each })));
+/** @param {any[]} events @returns {any[][]} */
+const byOperation = (events) => [...groupedBy(events, (each) => each.operation).values()];
 
 export function cards() {
   const isFailure = (/** @type {any} */ each) => one("operations", each.operation)?.kind === "fail";
@@ -251,20 +273,24 @@ export function cards() {
     .filter((each) => each.EventStatus === "Scheduled" && each.approved_by)
     .sort((one, other) => notBefore(one) - notBefore(other));
   const coming = all("upcoming").filter((each) => each.state === "Planned");
+  const alike = groupedBy(
+    coming,
+    (each) => `${each.impact}/${each.description}/${each.why_unknown}/${each.latest}`,
+  );
   const found = [
-    ...missing.map((each) => ({ id: each.EventId, show: () => open(each) })),
-    ...grouped(started, (each) => each.operation).map((events) => ({
+    ...byOperation(missing).map((events) => ({
+      id: events[0].EventId,
+      show: () => open(events),
+    })),
+    ...byOperation(started).map((events) => ({
       id: events[0].operation,
       show: () => running(events),
     })),
-    ...grouped(given, (each) => each.operation).map((events) => ({
+    ...byOperation(given).map((events) => ({
       id: events[0].operation,
       show: () => approved(events),
     })),
-    ...grouped(
-      coming,
-      (each) => `${each.impact}/${each.description}/${each.why_unknown}/${each.latest}`,
-    ).map((work) => ({
+    ...[...alike.values()].map((work) => ({
       id: `${work[0].impact}/${work[0].description}`,
       show: () => planned(work),
     })),
@@ -297,12 +323,12 @@ export function cards() {
   }`;
 }
 
-/** The banner of VMs that are down. */
+/** The banner of VMs that are down: what is read aloud names them, one sentence in 10 s. */
 export function banner() {
   const found = downVms();
   return found.map(
     ({ vm, problem }) =>
-      html`<div class="note e" role="alert">
+      html`<div class="note e">
         <span
           ><b>${vm} is down</b> since ${moment(time.at(problem.since))}: a failure of the
           platform.</span

@@ -2,6 +2,7 @@
 
 import { html, nothing, repeat } from "../lit.js";
 import { list } from "../api.js";
+import { downVms } from "../needs.js";
 import { all, resource, state } from "../store.js";
 import { address, hatch, loaded, loading, notBeforeLine, swatches } from "../parts.js";
 import { asked, look } from "../query.js";
@@ -9,7 +10,7 @@ import { axis, drawing, ground, nowLine, viewOf } from "../timeline_bars.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { notBefore } from "../choice.js";
-import { downVms, isOpen } from "./tenant_cards.js";
+import { isOpen } from "./tenant_cards.js";
 
 const HOUR = 3_600_000;
 /** @type {Record<string, [string, number, string]>} Word, length, and what of the past is read. */
@@ -120,8 +121,13 @@ function courses(operations, from) {
   return found;
 }
 
-/** @param {import("../timeline_bars.js").View} view @param {any} vm @param {Course[]} mine */
-function row(view, vm, mine) {
+/**
+ * @param {import("../timeline_bars.js").View} view
+ * @param {any} vm
+ * @param {Course[]} mine
+ * @param {boolean} isLone Whether it is the only VM of its scope.
+ */
+function row(view, vm, mine, isLone) {
   const [word, form] = standing(vm.name);
   const lane = mine.flatMap((each) => each.lane);
   const next = all("events").find(
@@ -141,7 +147,7 @@ function row(view, vm, mine) {
   const last = mine.at(-1);
   const shown = word || last?.word || "";
   const open = next ? next.NotBefore && new Date(notBefore(next)).toISOString() : last?.not_before;
-  return html`<div class="row host" role="row">
+  return html`<div class="row host ${isLone ? "lone" : ""}" role="row">
     <div class="lab" role="rowheader">
       <a class="mono" href=${address("history", ["vm", vm.name])} title=${vm.name}>${vm.name}</a
       ><span class=${form || (word ? "" : (last?.form ?? ""))} title=${shown}>${shown}</span>
@@ -166,12 +172,16 @@ function table(list, operations, isWhole) {
   const affected = list.filter(isAffected);
   const shown = (isWhole ? list : affected).slice(0, ROWS_MAX);
   const scopes = [...new Set(shown.map((each) => each.scope))];
-  const rows = scopes.flatMap((scope) => [
-    { id: `s:${scope}`, scope, vm: null },
-    ...shown
-      .filter((each) => each.scope === scope)
-      .map((vm) => ({ id: `v:${vm.name}`, scope, vm })),
-  ]);
+  const rows = scopes.flatMap((scope) => {
+    // The only VM of a scope needs no row above it.
+    const isLone = list.filter((each) => each.scope === scope).length === 1;
+    return [
+      ...(isLone ? [] : [{ id: `s:${scope}`, scope, vm: null, isLone }]),
+      ...shown
+        .filter((each) => each.scope === scope)
+        .map((vm) => ({ id: `v:${vm.name}`, scope, vm, isLone })),
+    ];
+  });
   const sum = (/** @type {string} */ scope) => {
     const of = (/** @type {any[]} */ vms) => vms.filter((each) => each.scope === scope).length;
     return `${count(of(list), "VM")}, ${number(of(affected))} affected`;
@@ -213,7 +223,7 @@ function table(list, operations, isWhole) {
                   (each) => each.id,
                   (each) =>
                     each.vm
-                      ? row(view, each.vm, known.get(each.vm.name) ?? [])
+                      ? row(view, each.vm, known.get(each.vm.name) ?? [], each.isLone)
                       : html`<div class="row open" role="row">
                           <div class="lab" role="rowheader">
                             <b>${each.scope || "without scope"}</b><span>${sum(each.scope)}</span>

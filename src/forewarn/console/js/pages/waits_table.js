@@ -3,6 +3,7 @@
 import { html, nothing, repeat } from "../lit.js";
 import { address, little, mayOrder } from "../parts.js";
 import { hold } from "../hold.js";
+import { lateTenants } from "../needs.js";
 import * as orders from "../orders.js";
 import * as time from "../time.js";
 
@@ -23,14 +24,14 @@ function agents(wait) {
 
 /**
  * @param {any} wait
+ * @param {boolean} isLate
  * @param {boolean} isShort Without the columns that a campaign has no room for.
  * @param {string} rollout What is approved is of it; empty: of any.
  */
-function waitRow(wait, isShort, rollout) {
+function waitRow(wait, isLate, isShort, rollout) {
   const since = time.at(wait.since);
   const limit = time.at(wait.not_before);
   const over = time.share(since, limit);
-  const isLate = over > 0.75;
   const start = html`${time.when(limit)} · ${time.until(limit)}`;
   const may = mayOrder("approve") && wait.enabled;
   return html`<tr>
@@ -46,15 +47,12 @@ function waitRow(wait, isShort, rollout) {
     </td>
     ${isShort ? nothing : agents(wait)}
     <td class="nw wide">
+      <a
+        class="quiet small btn"
+        href=${address("waits", ["tenant", wait.tenant], ["rollout", rollout])}
+        >Which?</a
+      >
       ${
-        isShort
-          ? nothing
-          : html`<a
-              class="quiet small btn"
-              href=${address("history", ["tenant", wait.tenant], ["what", "event"])}
-              >Which?</a
-            > `
-      }${
         may
           ? html`<button class="small" @click=${() => orders.approveFor(wait.tenant, rollout)}>
               ${isShort ? "Approve…" : `Approve for ${wait.tenant}…`}
@@ -68,8 +66,9 @@ function waitRow(wait, isShort, rollout) {
 }
 
 /** @param {any[]} found @param {boolean} [isShort] @param {string} [rollout] */
-export const waitsTable = (found, isShort = false, rollout = "") =>
-  html`<table class="flow">
+export function waitsTable(found, isShort = false, rollout = "") {
+  const late = lateTenants();
+  return html`<table class="flow">
     <thead>
       <tr>
         <th>Tenant</th>
@@ -86,7 +85,8 @@ export const waitsTable = (found, isShort = false, rollout = "") =>
       ${repeat(
         hold("wait-rows", found, (each) => each.tenant, rollout).rows,
         (each) => each.tenant,
-        (each) => waitRow(each, isShort, rollout),
+        (each) => waitRow(each, late.has(each.tenant), isShort, rollout),
       )}
     </tbody>
   </table>`;
+}

@@ -2,8 +2,10 @@
 // time, and what needs a person.
 
 import { html, nothing } from "../lit.js";
-import { all, one, resource, silence, state } from "../store.js";
-import { bar, campaignPill, grouped, hatch } from "../parts.js";
+import { campaignRows, campaignTree } from "../campaign_hosts.js";
+import { all, heardAt, one, resource, silence, state } from "../store.js";
+import { approvedVms, approvedWhat, grouped, subjects, whoOf } from "../feed.js";
+import { bar, campaignPill, hatch, hourOf } from "../parts.js";
 import { number, some } from "../text.js";
 import * as time from "../time.js";
 import { main } from "./latest.js";
@@ -14,6 +16,8 @@ import { says } from "./wall_says.js";
 const LOST_MS = 30_000;
 /** Each campaign is shown for this long, if there are several. */
 const TURN_MS = 30_000;
+/** Hosts in work that are read of a campaign. */
+const RUNNING_MAX = 20;
 /** Lines of the last changes. */
 const TICKS = 4;
 
@@ -44,10 +48,14 @@ const of = (id, rest, pause) =>
       pause,
     }),
   );
-const tree = (/** @type {string} */ id) => of(id, "/tree", 2000);
+/** @type {Record<string, import("../campaign_hosts.js").Tree>} */
+let trees = {};
+const tree = (/** @type {string} */ id) => (trees[id] ??= campaignTree(id));
 const outlook = (/** @type {string} */ id) => of(id, "/outlook", 10_000);
+/** @type {Record<string, import("../campaign_hosts.js").Rows>} */
+let rows = {};
 const running = (/** @type {string} */ id) =>
-  of(id, "/hosts?state=impacting,recovering&limit=20", 3000);
+  (rows[id] ??= campaignRows(id, { state: "impacting,recovering" }, RUNNING_MAX));
 const self = () => of(fixed, "", 5000);
 
 /** The campaign whose turn it is. */
@@ -69,7 +77,10 @@ function campaign() {
         (problem) => problem.kind === "vm-down" && problem.campaign === each.name,
       ),
   );
-  return bad ?? open[Math.floor(time.now() / TURN_MS) % Math.max(1, open.length)];
+  // One that is paused or halted has its turn only if none runs.
+  const running = open.filter((each) => each.state === "Running");
+  const shown = running.length ? running : open;
+  return bad ?? shown[Math.floor(time.now() / TURN_MS) % Math.max(1, shown.length)];
 }
 
 /** The end of the window that is open or opens next; NaN: there is none. @param {any} terms */
@@ -99,11 +110,17 @@ function downCell() {
   </div>`;
 }
 
+/** The failed host that halts the campaign. @param {any} terms */
+function haltsAt(terms) {
+  const found = terms?.budgets.find((/** @type {any} */ each) => each.kind === "failures");
+  return found ? `, at ${number(found.most + 1)} it halts` : "";
+}
+
 /** @param {any} each @param {Record<string, number>} counts @param {any} terms */
 function figures(each, counts, terms) {
   const work = (counts.impacting ?? 0) + (counts.recovering ?? 0);
   const failed = counts.failed ?? 0;
-  const left = (counts.planned ?? 0) + (counts.announced ?? 0) + (counts.ready ?? 0);
+  const announced = (counts.announced ?? 0) + (counts.ready ?? 0);
   const ends = time.at(each.ended ?? terms?.eta.at);
   const spare = closing(terms) - ends;
   const word = each.ended
@@ -116,23 +133,21 @@ function figures(each, counts, terms) {
   return html`<div class="big">
     <div><b>${number(counts.done ?? 0)}</b>done of ${number(each.hosts)}</div>
     <div class=${work ? "run" : ""}><b>${number(work)}</b>running, ${number(each.at_once)} may</div>
-    <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div>
-    <div><b>${number(left)}</b>left</div>
+    <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed${haltsAt(terms)}</div>
+    <div><b>${number(counts.planned ?? 0)}</b>left, ${number(announced)} announced</div>
     ${downCell()}
     <div class="eta">
-      <b class=${spare < 0 ? "warn" : ""}>${time.when(ends)}</b
+      <b class=${spare < 0 ? "warn" : ""}>${hourOf(ends)}</b
       >${Number.isNaN(ends) ? `no ETA: ${terms?.eta.unknown ?? "not known yet"}` : word}
     </div>
   </div>`;
 }
 
-const places = () => capacity().value?.clusters ?? capacity().value?.zones ?? [];
-
 /** The figures of the fleet, while no campaign runs. */
 function fleet() {
   const isKnown = capacity().value !== undefined;
   const sum = (/** @type {string} */ key) =>
-    places().reduce(
+    (capacity().value?.zones ?? []).reduce(
       (/** @type {number} */ all, /** @type {any} */ each) => all + (each[key] ?? 0),
       0,
     );
@@ -142,24 +157,32 @@ function fleet() {
     <div class=${sum("down") ? "bad" : ""}><b>${shown(sum("down"))}</b>hosts down</div>
     <div class=${sum("in_work") ? "run" : ""}><b>${shown(sum("in_work"))}</b>working</div>
     ${downCell()}
-    <div><b>${shown(sum("used"))}</b>VMs</div>
+    <div><b>${overview().value ? number(overview().value.vms) : "–"}</b>VMs</div>
     <div></div>
   </div>`;
 }
 
-/** @param {any} entry A change in a few words. */
-function tick(entry) {
-  const named = (/** @type {string} */ kind) =>
-    entry.subjects
-      .filter((/** @type {string} */ each) => each.startsWith(`${kind}:`))
-      .map((/** @type {string} */ each) => each.slice(kind.length + 1));
-  const names = [named("host"), named("vm"), named("campaign")].find((each) => each.length) ?? [];
+/** @param {any[]} group Changes in a few words. */
+function tick(group) {
+  const entry = group[0];
+  const approved = approvedVms(group);
+  if (approved)
+    return html`<span
+      ><b>${time.second(time.at(entry.at))}</b> ${whoOf(group)} ${approvedWhat(group)}
+      ${some(approved, 1)}</span
+    >`;
+  const names =
+    ["host", "vm", "campaign"].map((kind) => subjects(entry, kind)).find((each) => each.length) ??
+    [];
   return html`<span
     ><b>${time.second(time.at(entry.at))}</b> ${some(names, 1)}
     ${entry.what.replace(/^(operation|host|vm) /, "")}
     ${["driver", "clock", "policy"].includes(entry.actor) ? nothing : `by ${entry.actor}`}</span
   >`;
 }
+
+/** Whether a change is of hosts and VMs: nobody needs to see tokens there. @param {any} entry */
+const isOfRoom = ({ what }) => !what.startsWith("token ");
 
 /** @param {number} age */
 const lost = (age) =>
@@ -169,7 +192,7 @@ const lost = (age) =>
     ><span
       >${
         state.link.at
-          ? `What is shown is of ${time.second(state.link.at + time.now() - Date.now())}`
+          ? `What is shown is of ${time.second(heardAt())}`
           : "Nothing has come since the wall was opened"
       }.
       ${state.link.why || "Reconnecting."}</span
@@ -178,7 +201,7 @@ const lost = (age) =>
 
 function view() {
   const each = campaign();
-  const grown = each && tree(each.campaign).value;
+  const grown = each && tree(each.campaign).value();
   const terms = each && outlook(each.campaign).value;
   const counts =
     grown?.counts ??
@@ -186,7 +209,7 @@ function view() {
       ? {
           done: each.done,
           planned: each.waiting,
-          impacting: each.in_flight,
+          announced: each.in_flight,
           failed: each.failed.length,
         }
       : {});
@@ -224,14 +247,11 @@ function view() {
         ${says(each, {
           waits: waits().value,
           capacity: capacity().value,
-          hosts: each ? (running(each.campaign).value?.hosts ?? []) : [],
+          terms,
+          hosts: each ? (running(each.campaign).rows() ?? []) : [],
         })}
       </div>
-      <div class="tick">
-        ${grouped(main.entries())
-          .slice(0, TICKS)
-          .map(([entry]) => tick(entry))}
-      </div>
+      <div class="tick">${grouped(main.entries().filter(isOfRoom)).slice(0, TICKS).map(tick)}</div>
     </main>`;
 }
 
@@ -248,6 +268,8 @@ async function wake() {
 function enter([id]) {
   fixed = id ?? "";
   lists = {};
+  trees = {};
+  rows = {};
   document.documentElement.dataset.theme = "dark";
   document.addEventListener("visibilitychange", wake);
   void wake();
@@ -269,7 +291,7 @@ export const page = {
   uses() {
     const each = campaign();
     const mine = each
-      ? [tree(each.campaign), outlook(each.campaign), running(each.campaign)]
+      ? [tree(each.campaign).list, outlook(each.campaign), running(each.campaign).list]
       : [overview()];
     return [waits(), capacity(), main.list, ...mine, ...(fixed ? [self()] : [])];
   },

@@ -1,6 +1,7 @@
 // The squares of the wall: one for each host by rack, or for each rack of a large campaign
 // or fleet, or for each cluster of a very large one.
 
+import { groupedBy } from "../groups.js";
 import { html, nothing, svg } from "../lit.js";
 import { swatches } from "../parts.js";
 import { number } from "../text.js";
@@ -14,6 +15,15 @@ const RACKS_LINE = 10;
 /** Width and height of a square with the gap after it. */
 const STEP_X = 21;
 const STEP_Y = 24;
+/** Of a rack with few hosts, they are so much wider at most. */
+const WIDER_MAX = 3;
+/**
+ * Width by height of the place that a picture of a cluster has, by the number of lines of clusters.
+ * @type {Record<string, number>}
+ */
+const PLACES = { r1: 0.5, r2: 1, r3: 1.6 };
+/** How much wider the squares are drawn now. */
+let wider = 1;
 
 /**
  * The class of each state of a host, in a campaign and in the fleet.
@@ -41,17 +51,26 @@ const OF_WORK = { good: "done", bad: "failed" };
 const OF_HOSTS = { good: "up", bad: "down or failed" };
 
 /** @param {number} x @param {number} y */
-const square = (x, y) => `M${1 + x * STEP_X} ${1 + y * STEP_Y}h18v20h-18z`;
+function square(x, y) {
+  const width = STEP_X * wider - 3;
+  return `M${1 + x * STEP_X * wider} ${1 + y * STEP_Y}h${width}v20h-${width}z`;
+}
 
 /** @param {number} x @param {number} y */
-const cross = (x, y) => svg`<text class="onf" x=${5.5 + x * STEP_X} y=${15 + y * STEP_Y}>✕</text>`;
+const cross = (x, y) =>
+  svg`<text class="onf" x=${5.5 + x * STEP_X * wider + (STEP_X * (wider - 1)) / 2}
+    y=${15 + y * STEP_Y}>✕</text>`;
 
 /**
  * A square for each host, at the same place whatever its state is.
  * @param {{hosts: number, states: string[]}[]} racks @param {any} cluster @param {Words} words
+ * @param {string} form How many lines of clusters there are.
  */
-function hosts(racks, cluster, words) {
+function hosts(racks, cluster, words, form) {
   const width = Math.min(LINE_MAX, Math.max(5, ...racks.map((each) => each.hosts)));
+  const lines = racks.reduce((sum, each) => sum + Math.max(1, Math.ceil(each.hosts / width)), 0);
+  const room = ((PLACES[form.slice(0, 2)] ?? 0) * lines * STEP_Y) / (width * STEP_X);
+  wider = Math.round(10 * Math.max(1, Math.min(WIDER_MAX, room))) / 10;
   /** @type {Record<string, string>} */
   const paths = {};
   /** @type {any[]} */
@@ -90,6 +109,7 @@ function hosts(racks, cluster, words) {
  * @param {Words} words
  */
 function shares(parts, cluster, width, words) {
+  wider = 1;
   return drawn(
     cluster,
     Math.min(width, Math.max(5, parts.length)),
@@ -126,7 +146,7 @@ function drawn({ cluster, hosts: size, good, bad }, width, height, body, words) 
       >
     </figcaption>
     <svg
-      viewBox="0 0 ${width * STEP_X + 1} ${Math.max(1, height) * STEP_Y + 1}"
+      viewBox="0 0 ${Math.round(width * STEP_X * wider) + 1} ${Math.max(1, height) * STEP_Y + 1}"
       preserveAspectRatio="xMinYMin"
       role="img"
       aria-label="${cluster || "no cluster"}: ${number(good)} of ${number(size)} ${words.good}${
@@ -157,8 +177,16 @@ const OF_FLEET = [
 const key = (/** @type {string} */ unit, forms = OF_CAMPAIGN) =>
   html`<div class="legend">${swatches(forms)}<span>${unit}</span></div>`;
 
-/** @param {number} clusters */
-const columns = (clusters) => (clusters > 24 ? "many" : clusters > 8 ? "some" : "");
+/**
+ * The form of the map: the key has a place among the clusters.
+ * @param {number} clusters
+ */
+const columns = (clusters) =>
+  clusters > 24
+    ? "many"
+    : clusters > 8
+      ? "some"
+      : `r${Math.ceil((clusters + 1) / 3)}${clusters === 1 ? " one" : ""}`;
 
 /** @param {any} each A cluster of a campaign. */
 const worked = (each) => ({
@@ -198,7 +226,7 @@ export function map(tree) {
     });
     return html`<div class="map ${form}">
       ${clusters.map((/** @type {any} */ each) =>
-        hosts(racksOf(each).map(named), worked(each), OF_WORK),
+        hosts(racksOf(each).map(named), worked(each), OF_WORK, form),
       )}${key("a square is a host, a line a rack")}
     </div>`;
   }
@@ -220,13 +248,11 @@ const standing = (each) => ({
 const WORST = ["down", "failed", "working", "announced", "cordoned", "up"];
 
 /** @param {any} cluster The hosts that the service names, by rack. */
-function racksIn(cluster) {
-  /** @type {Map<string, string[]>} */
-  const found = new Map();
-  for (const [rack, , state] of cluster.squares)
-    found.set(rack, [...(found.get(rack) ?? []), state]);
-  return [...found.values()].map((states) => ({ hosts: states.length, states }));
-}
+const racksIn = (cluster) =>
+  [...groupedBy(/** @type {any[]} */ (cluster.squares), ([rack]) => rack).values()].map((rack) => ({
+    hosts: rack.length,
+    states: rack.map(([, , state]) => state),
+  }));
 
 /** The fleet while no campaign runs. @param {any} overview */
 export function fleetMap(overview) {
@@ -240,7 +266,7 @@ export function fleetMap(overview) {
   if (clusters.every((/** @type {any} */ each) => each.squares.length === each.hosts))
     return html`<div class="map ${form}">
       ${clusters.map((/** @type {any} */ each) =>
-        hosts(racksIn(each), standing(each), OF_HOSTS),
+        hosts(racksIn(each), standing(each), OF_HOSTS, form),
       )}${key("a square is a host, a line a rack", OF_FLEET)}
     </div>`;
   if (racks <= RACKS_MAX) {

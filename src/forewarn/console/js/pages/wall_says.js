@@ -1,13 +1,32 @@
 // What the wall says in words: what needs a person, the worst first, then what runs and what
 // comes next. It has no links and no buttons.
 
+import { groupedBy } from "../groups.js";
 import { html, nothing } from "../lit.js";
 import { all, state } from "../store.js";
+import { isShort, needs, places } from "../room.js";
 import { capital, count, number, some } from "../text.js";
 import * as time from "../time.js";
 
+/** Lines that a wall has at least; the height of one, and of what is above and below all, in px. */
+const LINES_MIN = 6;
+const LINE_PX = 66;
+const AROUND_PX = 240;
+/** From this width on, the wall is larger by half. */
+const LARGE_PX = 2200;
 /** Lines that fit on the wall. */
-const LINES_MAX = 8;
+const linesMax = () =>
+  Math.max(
+    LINES_MIN,
+    Math.floor((innerHeight / (innerWidth < LARGE_PX ? 1 : 1.5) - AROUND_PX) / LINE_PX),
+  );
+/** What has happened to a subject, by the kind of problem. @type {Record<string, string>} */
+const WORDS = {
+  "visit-failed": "failed ",
+  "outcome-unknown": "unknown ",
+  "campaign-halted": "halted ",
+  "driver-failing": "fails ",
+};
 const BAD = new Set([
   "outcome-unknown",
   "driver-failing",
@@ -31,7 +50,7 @@ function trouble(problem) {
       form: "e",
       head: some(problem.vms.length ? problem.vms : problem.hosts, 2),
       tail: `down ${lasting}`,
-      small: problem.text,
+      small: problem.text_shortly,
     };
   return {
     form: BAD.has(problem.kind) ? "e" : "w",
@@ -41,8 +60,8 @@ function trouble(problem) {
         : [problem.target ?? problem.campaign ?? capital(problem.kind.replaceAll("-", " "))],
       2,
     ),
-    tail: lasting && `for ${lasting}`,
-    small: problem.text,
+    tail: lasting && `${WORDS[problem.kind] ?? ""}for ${lasting}`,
+    small: problem.text_shortly,
   };
 }
 
@@ -57,7 +76,7 @@ function missing(wait) {
     tail: isSilent ? `silent ${time.roughly(time.now() - polled)}` : "",
     small:
       `${count(wait.vms, "VM")} on ${count(wait.hosts, "host")}; ` +
-      `starts at the latest ${time.when(limit)}, ${time.until(limit)}`,
+      `starts by ${time.when(limit)}, ${time.until(limit).replaceAll(" ", "\u00a0")}`,
   };
 }
 
@@ -66,12 +85,10 @@ function missing(wait) {
  * @returns {Line[]} Those that take longer than others alone, the rest by step.
  */
 function work(hosts) {
-  /** @type {Map<string, any[]>} */
-  const found = new Map();
-  for (const host of hosts) {
-    const step = host.step?.kind ?? host.step?.state?.toLowerCase() ?? host.state;
-    found.set(step, [...(found.get(step) ?? []), host]);
-  }
+  const found = groupedBy(
+    hosts,
+    (each) => each.step?.kind ?? each.step?.state?.toLowerCase() ?? each.state,
+  );
   return [...found].map(([step, list]) => {
     const since = list
       .map((each) => time.now() - time.at(each.step?.since))
@@ -99,8 +116,8 @@ function work(hosts) {
   });
 }
 
-/** @param {any} campaign @returns {Line[]} */
-function next(campaign) {
+/** @param {any} campaign @param {any} terms @returns {Line[]} */
+function next(campaign, terms) {
   if (!campaign || campaign.ended) return [];
   const stage = campaign.stages[campaign.stage - 1];
   const until = time.at(stage?.soaks_until);
@@ -117,6 +134,16 @@ function next(campaign) {
         small: then,
       },
     ];
+  const begins = time.at(terms?.stages[campaign.stage]?.begins);
+  if (!Number.isNaN(begins))
+    return [
+      {
+        form: "",
+        head: time.when(begins),
+        tail: `stage ${campaign.stage} ends`,
+        small: `${number(stage.left)} left in it, ${then}`,
+      },
+    ];
   return stage && campaign.stages.length > 1
     ? [
         {
@@ -130,30 +157,17 @@ function next(campaign) {
 }
 
 /** @param {any} capacity @returns {Line[]} Where the host after the next one finds no room. */
-function room(capacity) {
-  const places = capacity?.clusters ?? capacity?.zones ?? [];
-  return places.flatMap((/** @type {any} */ each) => {
-    const name = each.cluster ?? each.zone;
-    const needs = Math.max(
-      0,
-      ...capacity.next_hosts
-        .filter((/** @type {any} */ host) => (host.cluster ?? host.zone) === name)
-        .map((/** @type {any} */ host) => host.needs),
-    );
-    return needs && !each.unlimited && each.free < 2 * needs
-      ? [
-          {
-            form: "w",
-            head: `${name}: ${count(each.free, "free VM slot")}`,
-            small: `the next host needs ${needs}`,
-          },
-        ]
-      : [];
-  });
-}
+const room = (capacity) =>
+  places(capacity)
+    .filter((each) => isShort(capacity, each))
+    .map((each) => ({
+      form: "w",
+      head: `${each.name}: ${count(each.free, "free VM slot")}`,
+      small: `the next host needs ${needs(capacity, each)}`,
+    }));
 
-/** @param {any} campaign @param {{waits: any, capacity: any, hosts: any[]}} known */
-export function says(campaign, { waits, capacity, hosts }) {
+/** @param {any} campaign @param {{waits: any, capacity: any, terms: any, hosts: any[]}} known */
+export function says(campaign, { waits, capacity, terms, hosts }) {
   const problems = all("problems")
     .filter((each) => each.kind !== "approval-late" || !waits)
     .map(trouble);
@@ -164,9 +178,10 @@ export function says(campaign, { waits, capacity, hosts }) {
     ...problems.filter((each) => each.form !== "e"),
     ...room(capacity),
     ...work(hosts),
-    ...next(campaign),
+    ...next(campaign, terms),
   ];
-  const shown = lines.slice(0, lines.length > LINES_MAX ? LINES_MAX - 1 : LINES_MAX);
+  const most = linesMax();
+  const shown = lines.slice(0, lines.length > most ? most - 1 : most);
   if (state.isReady && waits && !lines.some((each) => each.form === "e" || each.form === "w"))
     shown.unshift({ form: "f", head: "All is well", small: "Nothing needs a person" });
   return html`<ul class="say">

@@ -36,12 +36,11 @@ from forewarn.control.requests.verbs.changes import (
     wishes_of,
 )
 from forewarn.control.requests.verbs.emptying import fit_host
-from forewarn.control.rules import campaign_gate
+from forewarn.control.rules import campaign_gate, steerable_hosts
 from forewarn.control.rules.campaign_hosts import none_failed
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
-from forewarn.problems import listed
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.protocol.notes import AnyNote, Cancelled
 from forewarn.protocol.operations import (
@@ -49,7 +48,6 @@ from forewarn.protocol.operations import (
     UNSTARTED_STATES,
     Action,
     Operation,
-    OperationState,
     Request,
     Verb,
 )
@@ -97,14 +95,14 @@ def _predict_failure(work: Work, given: VerbRequest) -> str:
 
 
 def _fail(work: Work, given: VerbRequest) -> str:
-    made: list[Operation] = []
+    operations: list[Operation] = []
 
     def fail(name: str) -> Operation:
-        request = work.request(made[0].request) if made else None
+        request = work.request(operations[0].request) if operations else None
         is_host = _kind_of(work, name, given.text("kind")) == "host"
         one = failures.fail_host if is_host else failures.fail_vm
-        made.append(one(work, name, request))
-        return made[-1]
+        operations.append(one(work, name, request))
+        return operations[-1]
 
     check_targets(given.targets, Kind.EITHER)
     return work.parts.each(given.targets, fail)[0].request
@@ -122,17 +120,17 @@ def _restore(work: Work, given: VerbRequest) -> list[dict[str, str]]:
 
 def _cordon(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.HOST)
-    made = work.parts.each(given.targets, lambda name: cordons.cordon(work, name))
-    return [host.name for host in made]
+    hosts = work.parts.each(given.targets, lambda name: cordons.cordon(work, name))
+    return [host.name for host in hosts]
 
 
 def _open(work: Work, given: VerbRequest) -> list[str]:
     by_all = bool(given.number("all_owners"))
     check_targets(given.targets, Kind.HOST)
-    made = work.parts.each(
+    hosts = work.parts.each(
         given.targets, lambda name: cordons.open_host(work, name, by_all=by_all)
     )
-    return [host.name for host in made]
+    return [host.name for host in hosts]
 
 
 def _drain(work: Work, given: VerbRequest) -> str:
@@ -153,18 +151,18 @@ def _drain(work: Work, given: VerbRequest) -> str:
 def _set_windows(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.SCOPE)
     wanted = windows.windows_of(given.names("windows"))
-    made = work.parts.each(
+    scopes = work.parts.each(
         given.targets, lambda name: windows.set_windows(work, name, wanted)
     )
-    return [scope.name for scope in made]
+    return [scope.name for scope in scopes]
 
 
 def _clear_windows(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.SCOPE)
-    made = work.parts.each(
+    scopes = work.parts.each(
         given.targets, lambda name: windows.clear_windows(work, name)
     )
-    return [scope.name for scope in made]
+    return [scope.name for scope in scopes]
 
 
 def _set_blackout(work: Work, given: VerbRequest) -> str:
@@ -196,33 +194,33 @@ def _defer(work: Work, given: VerbRequest) -> list[str]:
             return choices.clear(work, target)
         return choices.defer(work, target, until)
 
-    made = work.parts.each(given.targets, defer)
-    return [key for keys in made for key in keys]
+    choice_ids = work.parts.each(given.targets, defer)
+    return [key for keys in choice_ids for key in keys]
 
 
 def _expedite(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.VM)
-    made = work.parts.each(
+    choice_ids = work.parts.each(
         given.targets,
         lambda name: choices.expedite(work, choices.vm_of(work, name)),
     )
-    return [key for keys in made for key in keys]
+    return [key for keys in choice_ids for key in keys]
 
 
 def _retry(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.HOST)
     only_verify = given.values.get("only_verify") is True
-    made = work.parts.each(
+    visits = work.parts.each(
         given.targets,
         lambda name: visiting.retry(work, name, only_verify=only_verify),
     )
-    return [visit.host for visit in made]
+    return [visit.host for visit in visits]
 
 
 def _skip(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.HOST)
-    made = work.parts.each(given.targets, lambda name: visiting.skip(work, name))
-    return [visit.host for visit in made]
+    visits = work.parts.each(given.targets, lambda name: visiting.skip(work, name))
+    return [visit.host for visit in visits]
 
 
 def _kind_of(work: Work, name: str, said: str) -> str:
@@ -268,7 +266,7 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
         _check_is_steered_rollout(campaign)
         return end_aborted(work, campaign, note=note)
     siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, name))
-    has_unstarted = any(each.state in UNSTARTED_STATES for each in siblings)
+    has_unstarted = any(sibling.state in UNSTARTED_STATES for sibling in siblings)
     if not has_unstarted and not request.unplanned:
         raise RefusedError(
             f"no operation of {work.called(name)} can be cancelled: "
@@ -290,24 +288,8 @@ def _check_is_steered_rollout(campaign: CampaignRecord) -> None:
 
 
 def _too_late(work: Work, operations: Iterable[Operation]) -> str:
-    """Return why operations cannot be cancelled: those in the same state together."""
-    names: dict[str, list[str]] = {}
-    for operation in operations:
-        has_started = operation.state in {
-            OperationState.IMPACTING,
-            OperationState.RECOVERING,
-        }
-        state = "" if has_started else operation.state.value
-        names.setdefault(state, []).append(work.called(operation.operation_id))
-    told: list[str] = []
-    for state, found in names.items():
-        is_one = len(found) == 1
-        if state:
-            why = f"{'is' if is_one else 'are'} already {state}"
-        else:
-            why = f"{'has' if is_one else 'have'} started and cannot be cancelled"
-        told.append(f"{listed(found)} {why}")
-    return "; ".join(told)
+    """Return why operations cannot be cancelled."""
+    return steerable_hosts.too_late(operations, work.called)
 
 
 def _what_became(work: Work, operation: Operation) -> str:
@@ -322,13 +304,17 @@ def _what_became(work: Work, operation: Operation) -> str:
 def _cancel(work: Work, given: VerbRequest) -> list[str]:
     note = Cancelled(by=work.who.actor, reason=work.who.reason)
     check_targets(given.targets, Kind.WORK)
-    made = work.parts.each(given.targets, lambda name: cancel(work, name, note=note))
-    return [each.operation_id for cancelled in made for each in cancelled]
+    operations = work.parts.each(
+        given.targets, lambda name: cancel(work, name, note=note)
+    )
+    return [
+        operation.operation_id for cancelled in operations for operation in cancelled
+    ]
 
 
 def _approve(work: Work, given: VerbRequest) -> list[str]:
     as_vm = given.text("as_vm")
-    check_targets([each.upper() for each in given.targets], Kind.EVENT)
+    check_targets([target.upper() for target in given.targets], Kind.EVENT)
     return work.parts.each(
         given.targets,
         lambda name: approvals.approve_for(work, name, as_vm=as_vm).event_id,

@@ -63,10 +63,10 @@ def add_hosts(
         )
     campaigns.check_reason(work, "an added host")
     if with_drift:
-        found = work.tx.select(
+        records = work.tx.select(
             kinds.DRIFT_OF_CAMPAIGN, old.campaign_id, limit=ADDED_MAX
         )
-        hosts = [host.name for host in found]
+        hosts = [host.name for host in records]
         if not hosts:
             raise RefusedError(f"campaign {old.name} has no drift")
     check_targets(hosts, Kind.HOST)
@@ -80,7 +80,10 @@ def add_hosts(
         raise why
     pattern = rollouts.like_the_first(work, request)
     failed = campaign_hosts.failed_in(work.tx)
-    names = {each.request: each.name for each in implied_campaigns.open_ones(work.tx)}
+    names = {
+        campaign.request: campaign.name
+        for campaign in implied_campaigns.open_ones(work.tx)
+    }
 
     def outside(host: str) -> str:
         campaign_hosts.check_not_failed(failed, host)
@@ -116,10 +119,10 @@ def _outside(
 
     `open_ones` has the names of the open campaigns by their requests.
     """
-    for each in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name):
-        if each.request in open_ones:
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name):
+        if operation.request in open_ones:
             raise RefusedError(
-                f"host {name} is in campaign {open_ones[each.request]}, which has not "
+                f"host {name} is in campaign {open_ones[operation.request]}, which has not "
                 "ended",
                 hint=f"Run `forewarn explain {name}` to see what it waits for.",
             )

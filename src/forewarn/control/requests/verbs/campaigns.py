@@ -8,6 +8,7 @@ from forewarn.control.requests.verbs.campaign_hosts import add_hosts
 from forewarn.control.requests.verbs.changes import check_count
 from forewarn.control.transactions.work import Work
 from forewarn.protocol.errors import BadRequestError
+from forewarn.verbs.campaign_terms import TERM_KEYS
 from forewarn.verbs.model import Kind, VerbRequest
 
 
@@ -28,7 +29,7 @@ def _add(work: Work, name: str, given: VerbRequest) -> CampaignRecord:
 
 
 def _set(work: Work, name: str, given: VerbRequest) -> CampaignRecord:
-    values = {key: given.text(key) for key in campaign_changes.TERMS}
+    values = {key: given.text(key) for key in TERM_KEYS}
     return campaign_changes.change(work, campaigns.find_open(work, name), values)
 
 

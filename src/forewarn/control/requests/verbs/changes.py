@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from forewarn.control.requests import admission, blackouts, rollouts, visiting
-from forewarn.control.requests.admission import Change, Draft
+from forewarn.control.requests.admission import Draft
 from forewarn.control.requests.verbs.emptying import (
     check_able,
     check_can_be_emptied,
@@ -21,10 +21,12 @@ from forewarn.control.rules import (
     campaign_hosts,
     destinations,
     holds,
+    maintenance,
     reserves,
     second_person,
 )
 from forewarn.control.rules.guard import shared_hosts
+from forewarn.control.rules.maintenance import Change
 from forewarn.control.rules.remedies import way_out
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import HostState, ScopeKind, Vm, VmState
@@ -289,15 +291,6 @@ def _check_free(work: Work, vm: Vm, verb: Verb) -> None:
 
 R = TypeVar("R", bound=Record)
 
-LEAVING = Change(
-    action=Action.REDEPLOY,
-    event_type=EventType.REDEPLOY,
-    source=EventSource.PLATFORM,
-    description=admission.REPAIRING,
-    routine=True,
-)
-"""The effect of a predicted failure on each VM of the host."""
-
 READ_ONCE_MAX = 100
 """Maximum open operations, or moving VMs, that are read at once for a long list of hosts.
 A query for a single host takes about as long as reading one of them."""
@@ -317,13 +310,13 @@ def maintain(
     rules = work.abilities.host_steps
     steps = abilities.with_usual_steps(rules, wishes.steps, action)
     wishes = replace(wishes, steps=steps)
-    usual = admission.maintenance(action, wishes.steps)
+    usual = maintenance.maintenance_of(action, wishes.steps)
     if usual is None:
         raise RefusedError(f"maintenance cannot have the impact {action.value}")
     abilities.check_steps(work.abilities, wishes.steps, action)
     if wishes.emergency:
         second_person.check_emergency(work.policy)
-        usual = admission.in_emergency(usual)
+        usual = maintenance.in_emergency(usual)
     change = adapted(usual, wishes)
     has_event = action is not Action.NONE
     notice = work.policy.notice_for(change.event_type) if has_event else 0
@@ -385,9 +378,9 @@ def _is_held(work: Work, draft: admission.Draft) -> bool:
         return True
     if reserves.why_kept(work.tx, draft.operation, draft.vms, work.policy.reserve):
         return True
-    kept = holds.holds_of(work.tx, draft.operation, draft.vms)
+    current_holds = holds.holds_of(work.tx, draft.operation, draft.vms)
     start = round_up_to_second(draft.operation.not_before)
-    return not holds.HeldTimes(kept, start, now=work.now).allow_it_now
+    return not holds.HeldTimes(current_holds, start, now=work.now).allow_it_now
 
 
 def _check_domains_apart(draft: admission.Draft) -> None:
@@ -428,7 +421,9 @@ def predict_failure(
         work,
         request,
         [
-            draft_for(vm, Verb.PREDICT_FAILURE, LEAVING, work.now + notice, wishes)
+            draft_for(
+                vm, Verb.PREDICT_FAILURE, maintenance.LEAVING, work.now + notice, wishes
+            )
             for vms in members
             for vm in vms
         ],
@@ -455,8 +450,8 @@ def free_hosts(work: Work, names: Sequence[str]) -> list[str]:
         operations = _all(work, kinds.OPEN_OPERATIONS)
         moving = _all(work, kinds.VMS_MOVING)
     visited = _all(work, kinds.OPEN_VISITS) if len(names) > READ_ONCE_MAX else None
-    in_use = {each.host for each in operations or ()}
-    visiting_now = {each.host for each in visited or ()}
+    in_use = {operation.host for operation in operations or ()}
+    visiting_now = {visit.host for visit in visited or ()}
     expecting = {vm.moving_to for vm in moving or ()}
 
     def free(name: str) -> str:
@@ -477,8 +472,8 @@ def free_hosts(work: Work, names: Sequence[str]) -> list[str]:
 
 def _all(work: Work, query: questions.Query[R]) -> list[R] | None:
     """Return all records of a query; None: there are too many."""
-    found = work.tx.select(query, limit=READ_ONCE_MAX + 1)
-    return found if len(found) <= READ_ONCE_MAX else None
+    rows = work.tx.select(query, limit=READ_ONCE_MAX + 1)
+    return rows if len(rows) <= READ_ONCE_MAX else None
 
 
 def _check_not_in_use(work: Work, name: str) -> None:

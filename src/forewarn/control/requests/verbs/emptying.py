@@ -109,36 +109,36 @@ def check_can_be_emptied(
     # shows the sums of this page.
     spaces = {
         pool: work.tx.ranked(kinds.ROOMS_WITH_SPACE, pool, limit=PAGE_ROWS)
-        for pool in {each.pool for each in rooms}
+        for pool in {room.pool for room in rooms}
     }
     free = {pool: sum(each.free for each in space) for pool, space in spaces.items()}
     own = {each.host: each.free for space in spaces.values() for each in space}
-    kept = {
+    reserved = {
         pool: _places_kept(work, pool, reserve) if len(space) < PAGE_ROWS else 0
         for pool, space in spaces.items()
     }
     # A VM that moves uses capacity on two hosts until it has moved.
     moving = len(work.tx.select(kinds.VMS_MOVING, limit=PAGE_ROWS))
     fitting = [
-        each
-        for each in rooms
-        if each.used + kept[each.pool]
-        <= free[each.pool] - own.get(each.host, 0) + moving
+        room
+        for room in rooms
+        if room.used + reserved[room.pool]
+        <= free[room.pool] - own.get(room.host, 0) + moving
     ]
     if len(fitting) > TRIED_MAX:
         return
     reasons: dict[str, AnyBlocker] = {}
-    for each in fitting:
-        vms = list(every(work.tx, kinds.VMS_ON_HOST, each.host))
+    for room in fitting:
+        vms = list(every(work.tx, kinds.VMS_ON_HOST, room.host))
         blockers = destinations.find_in_time(work.tx, vms, request=request.request_id)
         if not blockers:
             return
-        reasons[each.host] = blockers[0]
+        reasons[room.host] = blockers[0]
     least = min(fitting or rooms, key=lambda each: (each.used, each.host))
     because = reasons.get(least.host)
     raise HinderedError(
         f"none of these {len(hosts)} hosts can be emptied: "
-        + _sums(least, spaces[least.pool], reserve, kept[least.pool]),
+        + _sums(least, spaces[least.pool], reserve, reserved[least.pool]),
         because=() if because is None else (because,),
         hint="Empty one host first, or add a host. The hosts of a request are emptied one "
         "after the other.",
@@ -154,11 +154,11 @@ def _places_kept(work: Work, pool: str, reserve: Amount) -> int:
 def _sums(
     least: Capacity, space: Sequence[Capacity], reserve: Amount, kept: int
 ) -> str:
-    others = [each for each in space if each.host != least.host]
-    unlimited = any(each.places == UNLIMITED_PLACES for each in others)
-    free = "enough" if unlimited else str(sum(each.free for each in others))
+    others = [room for room in space if room.host != least.host]
+    unlimited = any(room.places == UNLIMITED_PLACES for room in others)
+    free = "enough" if unlimited else str(sum(room.free for room in others))
     where = listed(
-        [each.host if unlimited else f"{each.host} {each.free}" for each in others]
+        [room.host if unlimited else f"{room.host} {room.free}" for room in others]
     )
     places = "1 place" if least.used == 1 else f"{least.used} places"
     whose = f"other hosts of pool {least.pool}" if least.pool else "other hosts"

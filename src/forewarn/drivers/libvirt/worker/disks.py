@@ -41,7 +41,7 @@ class Image:
 def disk_paths(xml: str) -> list[str]:
     """Return the files of the disks in a domain's definition."""
     sources = ET.fromstring(xml).findall("./devices/disk[@device='disk']/source")  # noqa: S314
-    return [path for each in sources if (path := each.get("file"))]
+    return [path for source in sources if (path := source.get("file"))]
 
 
 def base_of(xml: str) -> str:

@@ -96,11 +96,13 @@ def unsettled(
     `presences` are what the hosts said after all of them had been read. A host is read
     again if it has a VM that nothing had, or if two have read the same VM as running.
     """
-    known = {vm for each in inventories.values() for vm in each.presences}
+    known = {
+        vm for host_inventory in inventories.values() for vm in host_inventory.presences
+    }
     running = Counter(
         vm
-        for each in inventories.values()
-        for vm, presence in each.presences.items()
+        for host_inventory in inventories.values()
+        for vm, presence in host_inventory.presences.items()
         if presence == HERE
     )
     again: list[str] = []
@@ -218,9 +220,9 @@ def _host(api: Any, conn: Any) -> HostInventory:
     domains = list(_each_domain(api, conn, lambda each: _domain(api, each, fixed)))
     return HostInventory(
         host={"name": name, "vcpu": vcpu, "memory": mebibytes},
-        vms=[{**each.vm, "host": name} for each in domains],
-        presences={each.vm["name"]: each.presence for each in domains},
-        active=frozenset(each.vm["name"] for each in domains if each.is_active),
+        vms=[{**domain.vm, "host": name} for domain in domains],
+        presences={domain.vm["name"]: domain.presence for domain in domains},
+        active=frozenset(domain.vm["name"] for domain in domains if domain.is_active),
     )
 
 

@@ -3,8 +3,8 @@
 Lines in:
 
     {"hosts": ["h1", "h2"]}                              # the hosts from now on
-    {"id": 7, "vms": ["web_0"], "marks": false}          # a question to all of them
-    {"id": 8, "vms": [], "marks": false, "places": {"h1": ["web_0"]}}   # abilities
+    {"id": 7, "of": ["h1", "h2"], "vms": ["web_0"], "marks": false}      # a question
+    {"id": 8, "of": ["h1"], "vms": [], "marks": false, "places": {"h1": ["web_0"]}}
 
 Lines out:
 
@@ -45,8 +45,9 @@ class Server:
         if "hosts" in line:
             self._watch(line["hosts"])
             return
-        for thread in self._threads.values():
-            thread.ask(line)
+        for host in line["of"]:
+            if host in self._threads:
+                self._threads[host].ask(line)
 
     def _watch(self, hosts: list[str]) -> None:
         for host in set(self._threads) - set(hosts):

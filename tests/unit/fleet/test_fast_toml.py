@@ -71,7 +71,7 @@ def test_large_file_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def agrees(text: str) -> bool:
-    """Return whether the answer is that of `tomllib`, or none."""
+    """Return whether the fast parser agrees with `tomllib`, or leaves the text to it."""
     tables = fast_toml.tables(text)
     return tables is None or tables == tomllib.loads(text)
 

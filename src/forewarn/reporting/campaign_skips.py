@@ -1,0 +1,74 @@
+"""The hosts that a campaign leaves out, with the reason of each. For operators only.
+
+Single fields of all attempts are read, as for the sums, and whole records only for the
+hosts that are shown.
+"""
+
+from typing import Any, TypeAlias
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.instants import instant_or_none
+from forewarn.protocol.operations import Operation, OperationState
+from forewarn.reporting import campaign_courses
+from forewarn.reporting.campaign_courses import Attempt
+from forewarn.reporting.campaign_reports import stage_of
+from forewarn.reporting.campaign_states import HostState
+from forewarn.store.port import Reader
+from forewarn.wording import operators, visits
+
+Json: TypeAlias = dict[str, Any]
+
+SKIPS_MAX = 100
+"""Hosts in one answer: a list for people, and two reads each."""
+
+
+def campaign_skips(reader: Reader, campaign: CampaignRecord) -> Json:
+    """Return the skipped hosts of a campaign, in its order: the first ones, and how many.
+
+    A campaign that has skipped none is not read.
+    """
+    if not campaign.skipped:
+        return {"skipped_count": 0, "skipped": []}
+    attempts = campaign_courses.of_campaign(reader, reader, campaign)
+    failed = frozenset(campaign.failed_hosts)
+    last = (each[-1] for each in campaign_courses.by_host(attempts).values())
+    skipped = sorted(
+        (attempt for attempt in last if _is_skipped(campaign, attempt, failed)),
+        key=lambda each: each.position,
+    )
+    return {
+        "skipped_count": len(skipped),
+        "skipped": [
+            _skip(reader, campaign, attempt) for attempt in skipped[:SKIPS_MAX]
+        ],
+    }
+
+
+def _is_skipped(
+    campaign: CampaignRecord, last: Attempt, failed: frozenset[str]
+) -> bool:
+    state = campaign_courses.state_in(campaign, last, failed)
+    return state is HostState.SKIPPED
+
+
+def _skip(reader: Reader, campaign: CampaignRecord, last: Attempt) -> Json:
+    return {
+        "host": last.host,
+        "stage": stage_of(campaign, last.position),
+        "operation": last.operation,
+        "ended": instant_or_none(last.over),
+        "reason": _why(reader, campaign, last),
+    }
+
+
+def _why(reader: Reader, campaign: CampaignRecord, last: Attempt) -> str:
+    """Return why a host was left out."""
+    operation = reader.get(Operation, last.operation)
+    if operation is None or operation.state is OperationState.PLANNED:
+        return f"campaign {campaign.name} ended before its turn"
+    visit = campaign_courses.visit_of(reader, operation)
+    if operation.state is OperationState.CANCELLED and operation.note is not None:
+        return operators.note(operation.note)
+    if visit is not None and (skipped := visits.why_skipped(visit)):
+        return skipped
+    return operators.note(operation.note) or "its work failed, and it was given up"

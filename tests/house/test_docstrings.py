@@ -1,0 +1,124 @@
+"""Names in the docstrings of functions exist.
+
+A name in backticks is looked up in the function, then in its module, then among all
+definitions and short texts of the package. A name that the language guide discourages
+must be in the function itself: it is usually left over from a renaming.
+"""
+
+import ast
+import builtins
+import keyword
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.house.test_language import DISCOURAGED_NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "forewarn"
+OLD = DISCOURAGED_NAMES | {
+    "desk",
+    "leash",
+    "named",
+    "trail",
+    "wish",
+    "wished",
+}
+WORD = re.compile(r"`([a-z_]\w*)`")
+TEXT_CHARACTERS_MAX = 60  # commands and keys are short; longer texts are sentences
+
+ELSEWHERE = frozenset(
+    {
+        "pg_cancel_backend",  # a function of PostgreSQL
+        "x00000i",  # an example of a name
+        "x_18",  # the same
+    }
+)
+"""Names of other programs, and of examples."""
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    """Return all identifiers in a part of a module."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+                found.add(name)
+            case ast.keyword(arg=str(name)):
+                found.add(name)
+            case ast.alias(name=name):
+                found.update((node.asname or name).split("."))
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.AsyncFunctionDef(name=name):
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
+def defined_in(tree: ast.AST) -> set[str]:
+    """Return the functions, classes and fields of a module, and the words in its short
+    texts."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ClassDef(name=name, body=body):
+                fields = (each for each in body if isinstance(each, ast.AnnAssign))
+                names |= {name, *(ast.unparse(field.target) for field in fields)}
+            case ast.Constant(value=str(text)) if len(text) < TEXT_CHARACTERS_MAX:
+                names.update(re.findall(r"\w+", text))
+            case _:
+                pass
+    return names
+
+
+@cache
+def known() -> frozenset[str]:
+    """Return the names that any docstring can use."""
+    names = {*dir(builtins), *keyword.kwlist, *sys.stdlib_module_names, *ELSEWHERE}
+    for path in PACKAGE.rglob("*.py"):
+        names |= {path.stem, path.parent.name}
+        names |= defined_in(ast.parse(path.read_text("utf-8")))
+    return frozenset(names - OLD)
+
+
+def unknown_names(text: str) -> Iterator[str]:
+    """Yield each name in a docstring of a module that does not exist."""
+    module = ast.parse(text)
+    around = names_in(module) - OLD
+    for node in ast.walk(module):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        mentioned = set(WORD.findall(ast.get_docstring(node) or ""))
+        for word in sorted(mentioned - names_in(node) - around - known()):
+            yield f"{node.lineno}: {node.name}: `{word}`"
+
+
+def test_names_in_docstrings_exist() -> None:
+    stale = [
+        f"{path.relative_to(ROOT)}:{each}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for each in unknown_names(path.read_text("utf-8"))
+    ]
+    assert not stale, "\n".join(stale)
+
+
+def test_a_renamed_parameter_is_found() -> None:
+    text = """
+def judge(status: int, output: str) -> None:
+    '''Judge a `status`; `said` is the last line, and `nothing_like_it` is unknown.'''
+    said = output
+    print(status, said)
+
+def other(output: str) -> None:
+    '''Take `said`, which is the parameter of another function.'''
+"""
+    assert list(unknown_names(text)) == [
+        "2: judge: `nothing_like_it`",
+        "7: other: `said`",
+    ]

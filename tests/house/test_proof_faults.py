@@ -1,0 +1,235 @@
+"""Tests that the argument for replicas names fail if their step is false.
+
+Each fault replaces the function of a step by a wrong one, and the named test must notice
+it. Only tests in memory are tried; `tests/property/test_replica_lives.py` has planted
+faults of its own.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from forewarn.cluster import calls, documents, lease
+from forewarn.cluster.documents import Reading
+from forewarn.cluster.lease import Seat
+from forewarn.cluster.port import Role
+from forewarn.cluster.times import CLOCK_ERROR, Times
+from forewarn.control import driver_link
+from forewarn.service.cluster import follower, gate, keeper
+from forewarn.store import memory_cluster
+from forewarn.store.memory_cluster import SharedMemory
+from tests.house.test_proofs import ROWS
+from tests.unit.cluster import test_calls, test_documents, test_lease
+from tests.unit.control import test_call_gate
+from tests.unit.service.cluster import test_follower, test_keeper
+
+
+def _fleet() -> "test_follower.Fleet":
+    fleet = test_follower.Fleet()
+    fleet.add(test_follower.view_of("v1"), test_follower.vm_of("a1", view="v1"))
+    return fleet
+
+
+def _always(result: object) -> Callable[..., Any]:
+    return lambda *_given, **_named: result
+
+
+def _write_before_publishing(self: follower.Follower) -> bool:
+    """Confirm the position of a snapshot before it is published."""
+    moment, _ = self._cluster.follow(self._position, lambda _reader, it: (it, None))
+    with self._lock:
+        self._reading = dataclasses.replace(self._reading, position=moment.number)
+    self._write()
+    return _ROUND(self)
+
+
+_ROUND = follower.Follower._round
+
+_STEPS: Mapping[Role, Any] = {
+    role: {**steps, lease.LeaseInput.SEE: Role.LEADS}
+    for role, steps in lease.ROLE_STEPS.items()
+}
+
+
+class _SameBeat:
+    """Lets each new row of a replica begin at the same beat."""
+
+    def __rlshift__(self, _rows: int) -> int:
+        return 1
+
+
+class Fault(NamedTuple):
+    """A step of the page that is false."""
+
+    step: str
+    place: object
+    """The module or class of the function that is replaced."""
+    name: str
+    wrong: object
+    test: Callable[..., None]
+    fixture: Callable[[], object] | None
+    """Creates the first argument of the test."""
+    parameters: tuple[object, ...] = ()
+
+
+KEEPER, CALLS, GATE = test_keeper, test_calls, test_call_gate
+
+FAULTS = (
+    Fault(
+        "P1.5",
+        lease,
+        "_is_behind",
+        _always(False),
+        KEEPER.test_leader_notices_that_the_database_lost_its_own_transaction,
+        SharedMemory,
+    ),
+    Fault(
+        "P1.5",
+        keeper,
+        "seen_by_others",
+        _always(0),
+        KEEPER.test_leader_notices_that_another_replica_has_seen_more_than_the_database,
+        SharedMemory,
+    ),
+    Fault(
+        "P1.5",
+        follower.Follower,
+        "_highest",
+        _always(0),
+        KEEPER.test_replica_that_is_started_again_remembers_what_it_has_seen,
+        SharedMemory,
+    ),
+    Fault(
+        "P2.2",
+        follower.Follower,
+        "_round",
+        _write_before_publishing,
+        test_follower.test_position_is_confirmed_after_the_publication,
+        _fleet,
+    ),
+    Fault(
+        "P2.4",
+        documents,
+        "answers_until",
+        lambda reading, _seat, _published: reading.until,
+        test_documents.test_leader_answers_for_a_read_lease_after_its_renewal,
+        None,
+    ),
+    Fault(
+        "P2.5",
+        gate,
+        "why_wait",
+        _always(None),
+        KEEPER.test_calls_wait_for_the_replicas_that_are_behind,
+        SharedMemory,
+    ),
+    Fault(
+        "P2.6",
+        calls,
+        "_behind",
+        lambda commit, positions, key: [
+            row
+            for row in positions.rows
+            if row.key != key and row.position < commit.number
+        ],
+        CALLS.test_rows_from_before_the_commit_do_not_count,
+        None,
+    ),
+    Fault(
+        "P2.7",
+        memory_cluster,
+        "BEAT_BITS",
+        _SameBeat(),
+        KEEPER.test_replica_whose_row_was_removed_and_came_again_is_waited_for,
+        SharedMemory,
+    ),
+    Fault(
+        "P2.9",
+        documents,
+        "published",
+        lambda reading, number: Reading(
+            position=number, written=reading.written, until=math.inf
+        ),
+        test_follower.test_database_that_lost_transactions_is_not_followed,
+        _fleet,
+    ),
+    Fault(
+        "P2.14",
+        gate,
+        "is_read",
+        _always(True),
+        KEEPER.test_answers_wait_only_for_replicas_that_give_signs_of_life,
+        SharedMemory,
+    ),
+    Fault(
+        "P3.2",
+        lease,
+        "free_at",
+        lambda _seen, times, since: since + times.lease,
+        KEEPER.test_candidate_with_a_shorter_lease_waits_for_that_of_the_leader,
+        SharedMemory,
+    ),
+    Fault(
+        "P3.4",
+        driver_link.DriverLink,
+        "_may_come_late",
+        _always(False),
+        GATE.test_call_that_another_replica_may_still_make_is_not_made_here,
+        GATE.Service,
+        (True,),
+    ),
+    Fault(
+        "P3.5",
+        Times,
+        "documents_end",
+        property(_always(5.0 * (1 - CLOCK_ERROR))),
+        test_documents.test_margins_cover_the_error_of_two_clocks,
+        None,
+    ),
+    Fault(
+        "P4.5",
+        keeper.Keeper,
+        "_watch",
+        lambda self: setattr(
+            self, "_seat", Seat(role=Role.LEADS, term=2, until=math.inf)
+        ),
+        KEEPER.test_lost_answer_to_a_takeover_leads_nobody,
+        SharedMemory,
+    ),
+    Fault(
+        "P4.6",
+        lease,
+        "may_call_in",
+        lambda seat, _term, now: lease.may_call(seat, now),
+        KEEPER.test_calls_of_an_ended_term_never_begin_when_the_replica_leads_again,
+        SharedMemory,
+    ),
+    Fault(
+        "P4.9",
+        test_lease,
+        "ROLE_STEPS",
+        _STEPS,
+        test_lease.test_only_a_takeover_leads_from_following_to_leading,
+        None,
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "fault", FAULTS, ids=[f"{each.step} {each.name}" for each in FAULTS]
+)
+def test_named_test_fails_if_its_step_is_false(
+    fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> None:
+        fixtures = () if fault.fixture is None else (fault.fixture(),)
+        fault.test(*fixtures, *fault.parameters)
+
+    assert fault.test.__name__ in ROWS[fault.step], "the page does not name the test"
+    run()
+    monkeypatch.setattr(fault.place, fault.name, fault.wrong)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run()
