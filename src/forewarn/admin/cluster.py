@@ -21,6 +21,10 @@ ReplicaShape = shape(
     name=str,
     url=(str | None, "Its operator API; null: other machines cannot reach it."),
     version=str,
+    lease_seconds=(
+        float | None,
+        "Its `cluster.lease`; null: its version does not tell it.",
+    ),
     role=(
         str,
         _ROLES,
@@ -58,6 +62,10 @@ ClusterShape = shape(
             "`streaming`, `missing` (set, and none streams), `not set`, or `unknown` (the "
             "service may not see it); null: the database does not answer."
         ),
+    ),
+    leases_differ=(
+        bool,
+        "Whether running replicas have different leases: a takeover can take the longest.",
     ),
     replicas=list_of(ReplicaShape),
 )

@@ -7,9 +7,9 @@ from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.instants import SECOND, describe_duration
-from forewarn.wording.replicas import ACCEPT_LOSS, refuses
+from forewarn.wording.replicas import ACCEPT_LOSS, SAME_LEASE, refuses, written_lease
 
-_COLUMNS = ("REPLICA", "ROLE", "BEHIND", "LAST SIGN", "VERSION", "URL")
+_COLUMNS = ("REPLICA", "ROLE", "BEHIND", "LAST SIGN", "LEASE", "VERSION", "URL")
 
 _STANDBY = {
     "streaming": "synchronous standby: streaming",
@@ -44,6 +44,8 @@ def _print(cluster: Mapping[str, Any]) -> None:
     for replica in cluster["replicas"]:
         if replica["role"] == _REFUSES:
             output.line(f"{refuses(replica['name'])}. {ACCEPT_LOSS}")
+    if cluster["leases_differ"]:
+        output.line(f"the replicas have different leases. {SAME_LEASE}")
 
 
 def _head(cluster: Mapping[str, Any]) -> str:
@@ -71,6 +73,7 @@ def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:
         replica["role"],
         _behind(replica),
         f"{silent:.1f} s ago",
+        written_lease(replica["lease_seconds"]),
         replica["version"] or "-",
         replica["url"] or "-",
     )

@@ -80,6 +80,8 @@ class ReplicaRow:
     """The version of forewarn that it runs."""
     led_for: float | None = None
     """Seconds since it took the lease, by its monotonic clock; None: it does not lead."""
+    lease: float | None = None
+    """Its setting of the lease in seconds; None: its version does not write it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,20 @@ class View:
         )
 
     @property
+    def differing(self) -> tuple[ReplicaView, ...]:
+        """Return the running replicas if their leases differ, else none.
+
+        A replica that is silent may have ended, and an older version writes no lease.
+        """
+        running = tuple(
+            replica
+            for replica in self.replicas
+            if replica.row.lease is not None
+            and replica.role not in {None, Role.STOPPED}
+        )
+        return running if len({replica.row.lease for replica in running}) > 1 else ()
+
+    @property
     def refusing(self) -> tuple[ReplicaView, ...]:
         """Return the replicas that have seen transactions which the database lost."""
         return tuple(

@@ -32,6 +32,7 @@ class ProblemKind(enum.Enum):
     NO_STANDBY = "no-standby"
     LEADER_CHANGES = "leader-changes"
     REPLICA_BEHIND = "replica-behind"
+    LEASES_DIFFER = "leases-differ"
     CAMPAIGN_FAILED_HOSTS = "campaign-failed-hosts"
     CAMPAIGN_WAITS = "campaign-waits"
     CAMPAIGN_STALLED = "campaign-stalled"

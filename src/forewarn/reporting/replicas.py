@@ -27,6 +27,7 @@ ALONE: Mapping[str, Any] = {
     "term": None,
     "takeovers": 0,
     "synchronous_standby": None,
+    "leases_differ": False,
     "replicas": [],
 }
 """The answer of a service without replicas, whose store only it uses."""
@@ -46,6 +47,7 @@ def report(view: View | None) -> dict[str, Any]:
         "term": None if view.lease is None else view.lease.term,
         "takeovers": view.takeovers,
         "synchronous_standby": None if view.standby is None else view.standby.value,
+        "leases_differ": bool(view.differing),
         "replicas": [_replica(replica) for replica in view.replicas],
     }
 
@@ -55,6 +57,7 @@ def _replica(each: ReplicaView) -> dict[str, Any]:
         "name": each.row.name,
         "url": each.row.url or None,
         "version": each.row.version,
+        "lease_seconds": each.row.lease,
         "role": ROLE_NAMES[each.role],
         "behind_entries": each.entries,
         "behind_seconds": _rounded(each.seconds),
@@ -90,6 +93,11 @@ def problems(view: View | None) -> Iterator[Problem]:
             replica.row.name,
             wording.behind(replica.row.name, replica.seconds, replica.silent_for),
         )
+    if view.differing:
+        text = wording.leases_differ(
+            (replica.row.name, replica.row.lease) for replica in view.differing
+        )
+        yield _problem(ProblemKind.LEASES_DIFFER, "cluster", text)
     if view.is_flapping:
         yield _problem(
             ProblemKind.LEADER_CHANGES, "cluster", wording.changes(view.takeovers)

@@ -1,6 +1,8 @@
 """Sentences about the replicas of the service, for operators."""
 
-from forewarn.instants import SECOND, describe_duration
+from collections.abc import Iterable
+
+from forewarn.instants import SECOND, describe_duration, format_duration
 
 NO_LEADER = (
     "no replica leads: approvals and requests are answered with 503, and no operation starts; "
@@ -18,6 +20,12 @@ ACCEPT_LOSS = (
     "`forewarn store restored`, and start them"
 )
 """Hint for an operator whose database has lost transactions."""
+
+SAME_LEASE = (
+    "Set the same `[cluster] lease` on all replicas, and restart them one after the other, "
+    "the leader last"
+)
+"""Hint for an operator whose replicas have different leases."""
 
 
 def refuses(name: str) -> str:
@@ -40,6 +48,20 @@ def behind(name: str, seconds: float | None, silent_for: float) -> str:
     if seconds is None:
         return f"replica {name} has been silent for {_spoken(silent_for)}"
     return f"replica {name} has been behind for {_spoken(seconds)}"
+
+
+def leases_differ(leases: Iterable[tuple[str, float | None]]) -> str:
+    """Return a sentence: replicas, given by names, have different leases."""
+    named = ", ".join(f"{name} {written_lease(seconds)}" for name, seconds in leases)
+    return (
+        f"the replicas have different leases ({named}), so a takeover can take as long as "
+        "the longest of them"
+    )
+
+
+def written_lease(seconds: float | None) -> str:
+    """Return a lease in the form of the settings; "-" if it is unknown."""
+    return "-" if seconds is None else format_duration(round(seconds * SECOND))
 
 
 def changes(takeovers: int) -> str:

@@ -266,12 +266,13 @@ def test_each_write_of_a_row_raises_its_beat(database: Database) -> None:
     first, second = cluster.replicas()
     assert (first.key, second) == ("a", replace(replica("b", 3), beat=second.beat))
     cluster.write_replica(
-        replace(replica("b", 2), role=Role.LEADS, led_for=2.5, version="1")
+        replace(replica("b", 2), role=Role.LEADS, led_for=2.5, version="1", lease=2.4)
     )
     (again,) = (row for row in other.replicas() if row.key == "b")
     assert (again.beat, again.position) == (second.beat + 1, 3)
     assert (again.role, again.led_for, again.version) == (Role.LEADS, 2.5, "1")
     assert (second.role, second.led_for, second.version) == (Role.FOLLOWS, None, "")
+    assert (again.lease, second.lease) == (2.4, None)
 
 
 def test_row_is_removed_only_with_the_beat_that_was_seen(database: Database) -> None:

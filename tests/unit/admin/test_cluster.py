@@ -8,7 +8,8 @@ from forewarn.admin import cluster as routes
 from forewarn.admin.app import create_app
 from forewarn.cluster.port import Condition, Role, StandbyState
 from forewarn.cluster.view import View
-from forewarn.reporting.replicas import report
+from forewarn.reporting.problem import ProblemKind
+from forewarn.reporting.replicas import problems, report
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.test_checks import token
 from tests.unit.admin.test_description import check
@@ -61,9 +62,9 @@ def test_answer_without_the_database_says_unknown() -> None:
 def kinds(replicas: Replicas) -> list[str]:
     app = create_app(LocalGateway(), tokens=None, version="1", replicas=replicas)
     with TestClient(app, base_url="http://127.0.0.1:8200") as client:
-        problems = client.get("/v1/problems").json()["problems"]
-    assert all(problem["actions"] == ["cluster show"] for problem in problems)
-    return [problem["kind"] for problem in problems]
+        shown = client.get("/v1/problems").json()["problems"]
+    assert all(problem["actions"] == ["cluster show"] for problem in shown)
+    return [problem["kind"] for problem in shown]
 
 
 def test_problems_of_replicas_need_attention() -> None:
@@ -83,6 +84,21 @@ def test_problems_of_replicas_need_attention() -> None:
         "replica-behind",
         "replica-behind",
     ]
+    leases = [
+        row(name, 12, 1, lease=seconds) for name, seconds in (("d", 3), ("e", 2.4))
+    ]
+    replicas.found = watcher.look(12, 12, *leases, term=9)
+    assert kinds(replicas) == ["no-standby", "leader-changes", "leases-differ"]
+    [problem_shown] = (
+        problem
+        for problem in problems(replicas.found)
+        if problem.kind is ProblemKind.LEASES_DIFFER
+    )
+    assert problem_shown.text == (
+        "the replicas have different leases (d 3s, e 2s400ms), so a takeover can take as "
+        "long as the longest of them"
+    )
+    assert report(replicas.found)["leases_differ"]
     replicas.found = watcher.look(12, 12, row("c", 30, 2, role=Role.BEHIND), term=9)
     assert kinds(replicas) == ["database-lost", "no-standby", "leader-changes"]
     replicas.found = watcher.look(12, 12, holder="", term=9)

@@ -49,6 +49,7 @@ def test_cluster_is_printed_as_a_table_or_json(
         "BEHIND",
         "LAST",
         "SIGN",
+        "LEASE",
         "VERSION",
         "URL",
     ]
@@ -62,6 +63,21 @@ def test_cluster_is_printed_as_a_table_or_json(
         ended.out == "this service has no cluster: it runs alone, with its own store\n"
     )
     assert json.loads(forewarn("cluster", "show", "--json").out)["replicated"] is False
+
+
+@pytest.mark.usefixtures("service")
+def test_different_leases_are_shown_with_the_remedy(
+    shown: Callable[[View], list[str]],
+) -> None:
+    watcher = Watcher()
+    long, short = row("c", 10, 1, lease=6.0), row("d", 10, 1, lease=2.4)
+    *_, third, fourth, remedy = shown(watcher.look(10, 10, long, short))
+    assert "  6s  " in third
+    assert "  2s400ms  " in fourth
+    assert remedy == (
+        "the replicas have different leases. Set the same `[cluster] lease` on all "
+        "replicas, and restart them one after the other, the leader last"
+    )
 
 
 @pytest.mark.usefixtures("service")

@@ -158,6 +158,24 @@ def test_replica_that_saw_lost_transactions_refuses_to_lead() -> None:
     assert view.lagging == ()
 
 
+def test_leases_of_running_replicas_differ_until_all_are_the_same() -> None:
+    watcher = Watcher()
+    assert watcher.look(10, 10).differing == ()
+    other = row("c", 10, beat=7, lease=6.0)
+    # The leader and `b` have an older version, which writes no lease.
+    assert watcher.look(10, 10, other).differing == ()
+    fourth = row("d", 10, beat=7, lease=2.4)
+    view = watcher.look(10, 10, other, fourth)
+    assert [replica.row.name for replica in view.differing] == ["c", "d"]
+    stopped = row("d", 10, beat=8, lease=2.4, role=Role.STOPPED)
+    assert watcher.look(10, 10, other, stopped).differing == ()
+    same = row("d", 10, beat=9, lease=6.0)
+    assert watcher.look(10, 10, other, same).differing == ()
+    # One that is silent may have ended with its old lease.
+    assert watcher.look(10, 10, other, fourth).differing
+    assert watcher.view(views.SILENT_SECONDS).differing == ()
+
+
 def test_takeovers_count_for_a_while() -> None:
     watcher = Watcher()
     watcher.look(10, 10)

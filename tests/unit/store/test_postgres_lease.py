@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.port import LeaseRow, ReplicaRow
 from forewarn.cluster.times import LEASE
 from forewarn.fleet.model import Host
 from forewarn.store import kinds
@@ -210,3 +210,19 @@ def test_new_version_ends_the_term_of_an_old_leader_with_its_first_step() -> Non
         lease_row = old.lease()
         assert (lease_row.term, lease_row.holder) == (row.term + 1, row.holder)
         leader.close()
+
+
+def test_tables_of_an_older_version_get_the_leases_of_replicas() -> None:
+    with postgres.one_database() as url, closing(PostgresCluster(url)) as cluster:
+        with closing(PostgresConnection(url)) as new:
+            new.run("ALTER TABLE replicas DROP COLUMN lease")
+            new.run(
+                "INSERT INTO replicas (key, name, url, position, beat, role, version)"
+                " VALUES ('old', 'old', '', 0, 1, 'Follows', '0.1')"
+            )
+            bring_up_to_date(new, url, load_steps())
+            bring_up_to_date(new, url, load_steps())
+        cluster.write_replica(
+            ReplicaRow(key="new", name="new", url="", position=0, lease=2.4)
+        )
+        assert [row.lease for row in cluster.replicas()] == [2.4, None]

@@ -164,6 +164,7 @@ LISTS = (
                     "no-standby",
                     "leader-changes",
                     "replica-behind",
+                    "leases-differ",
                     "webhook-late",
                     "campaign-failed-hosts",
                     "campaign-waits",

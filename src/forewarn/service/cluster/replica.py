@@ -107,7 +107,7 @@ class Replica:
         self.follower = Follower(
             backend.connect(),
             clock,
-            self._first_row(),
+            self._first_row(times),
             publish=self._give,
             followed=self._note_round,
             shown=self._with_role,
@@ -126,10 +126,14 @@ class Replica:
             opened=may_call,
         )
 
-    def _first_row(self) -> ReplicaRow:
-        name, url = self.address.name, self.address.url
+    def _first_row(self, times: Times) -> ReplicaRow:
         return ReplicaRow(
-            key=self.key, name=name, url=url, position=0, version=__version__
+            key=self.key,
+            name=self.address.name,
+            url=self.address.url,
+            position=0,
+            version=__version__,
+            lease=times.lease,
         )
 
     def start(self) -> None:

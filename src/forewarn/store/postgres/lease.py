@@ -39,7 +39,7 @@ INSERT INTO feed_floor (number) VALUES (0);
 CREATE TABLE replicas (
   key text COLLATE "C" NOT NULL PRIMARY KEY, name text NOT NULL, url text NOT NULL,
   position bigint NOT NULL, beat bigint NOT NULL, role text NOT NULL,
-  version text NOT NULL, led_for double precision
+  version text NOT NULL, led_for double precision, lease double precision
 );
 CREATE SEQUENCE replica_rows;
 """
@@ -47,6 +47,21 @@ CREATE SEQUENCE replica_rows;
 SCHEMA = tuple(each.strip() for each in _TABLES.split(";") if each.strip())
 """The tables, with their only rows. `fed` is the number of the last transaction whose
 changes are in the feed: a store without a cluster writes none."""
+
+_HAS_LEASES = (
+    "SELECT EXISTS (SELECT FROM information_schema.columns WHERE table_name = 'replicas'"
+    " AND column_name = 'lease' AND table_schema = current_schema())"
+)
+
+
+def add_columns(connection: PostgresConnection) -> None:
+    """Add the columns that the tables of an older version lack, in the open transaction.
+
+    Replicas of that version continue: they name the columns that they read and write.
+    """
+    [(has_leases,)] = connection.raw(_HAS_LEASES)
+    if not has_leases:
+        connection.run("ALTER TABLE replicas ADD COLUMN lease double precision")
 
 
 def read(connection: PostgresConnection) -> LeaseRow:

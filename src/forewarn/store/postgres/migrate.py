@@ -66,7 +66,8 @@ def bring_up_to_date(
     """Run the steps that are missing: together in a new database, else one by one.
 
     With `ends_term`, a step ends the term of the replica that leads: if its version
-    is older, it does not write what the step derives from other rows.
+    is older, it does not write what the step derives from other rows. The tables of
+    the replicas have no steps: they get the columns that they lack.
     Raises StoreError as `count_done` does.
     """
     while (done := count_done(connection, place, steps)) < len(steps):
@@ -94,6 +95,13 @@ def bring_up_to_date(
                 _do(connection, sql, run)
         finally:
             connection.end()
+    connection.begin()
+    try:
+        connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        lease.add_columns(connection)
+        connection.commit()
+    finally:
+        connection.end()
 
 
 def translated(sql: str) -> str:

@@ -8,7 +8,7 @@ from forewarn.store.postgres.lease import CHANNEL
 def read(connection: PostgresConnection) -> tuple[ReplicaRow, ...]:
     """Return the rows of all replicas, in the order of their keys."""
     rows = connection.raw(
-        "SELECT key, name, url, position, beat, role, version, led_for"
+        "SELECT key, name, url, position, beat, role, version, led_for, lease"
         " FROM replicas ORDER BY key"
     )
     return tuple(
@@ -21,8 +21,9 @@ def read(connection: PostgresConnection) -> tuple[ReplicaRow, ...]:
             role=Role(role),
             version=version,
             led_for=led_for,
+            lease=seconds,
         )
-        for key, name, url, position, beat, role, version, led_for in rows
+        for key, name, url, position, beat, role, version, led_for, seconds in rows
     )
 
 
@@ -30,16 +31,17 @@ def write(connection: PostgresConnection, row: ReplicaRow) -> None:
     """Write the row of a replica and count its heartbeat, and notify the others."""
     connection.raw(
         "WITH written AS (INSERT INTO replicas"
-        " (key, name, url, position, beat, role, version, led_for)"
-        " VALUES (%s, %s, %s, %s, nextval('replica_rows') << %s, %s, %s, %s)"
+        " (key, name, url, position, beat, role, version, led_for, lease)"
+        " VALUES (%s, %s, %s, %s, nextval('replica_rows') << %s, %s, %s, %s, %s)"
         " ON CONFLICT (key) DO UPDATE SET name = EXCLUDED.name, url = EXCLUDED.url,"
         " position = greatest(replicas.position, EXCLUDED.position),"
         " beat = replicas.beat + 1, role = EXCLUDED.role,"
-        " version = EXCLUDED.version, led_for = EXCLUDED.led_for)"
+        " version = EXCLUDED.version, led_for = EXCLUDED.led_for,"
+        " lease = EXCLUDED.lease)"
         " SELECT pg_notify(%s, '')::text",
         (
             *(row.key, row.name, row.url, row.position, BEAT_BITS),
-            *(row.role.value, row.version, row.led_for, CHANNEL),
+            *(row.role.value, row.version, row.led_for, row.lease, CHANNEL),
         ),
     )
 

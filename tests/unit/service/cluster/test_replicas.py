@@ -13,6 +13,7 @@ import pytest
 from forewarn.cluster import times
 from forewarn.cluster.port import LeaseRow
 from forewarn.fleet.file import FleetText
+from forewarn.instants import SECOND
 from forewarn.metadata.server import Address
 from forewarn.service import limits
 from forewarn.service.replicated import ReplicatedService
@@ -373,6 +374,9 @@ async def test_each_replica_shows_who_leads_and_who_is_behind() -> None:
                 second.service.admin_url,
             ]
             assert found["synchronous_standby"] == "not set"
+            leases = {one["lease_seconds"] for one in found["replicas"]}
+            assert leases == {replica.service.settings.cluster.lease / SECOND}
+            assert not found["leases_differ"]
         # A database that has lost transactions is neither followed nor led.
         shared = first.backend.shared
         shared.lease = replace(shared.lease, number=shared.lease.number - 1)
