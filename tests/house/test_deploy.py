@@ -184,6 +184,9 @@ def test_unit_file_matches_the_service() -> None:
     service = read_unit(UNIT)["Service"]
     assert service["Type"] == "notify"
     assert service["Restart"] == "always"
+    # It never stays failed: tests/real/test_systemd.py has the story.
+    assert read_unit(UNIT)["Unit"]["StartLimitIntervalSec"] == "0"
+    assert service["RestartPreventExitStatus"] == "2"
     assert service["WatchdogSec"]
     assert "forewarn serve --config /etc/forewarn/forewarn.toml" in service["ExecStart"]
 

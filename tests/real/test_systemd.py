@@ -6,6 +6,7 @@ that says that systemd is there, and control groups of its own.
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.clock import SystemClock
 from tests.support.handled import Handled
-from tests.support.processes import PATIENCE_SECONDS
+from tests.support.processes import PATIENCE_SECONDS, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -31,6 +32,27 @@ SYSTEMD = next(
 
 ANSWER_SECONDS = 5.0
 """For a manager that has just been started to answer."""
+
+UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "forewarn.service"
+
+
+def restarts_of_the_service() -> str:
+    """Return a unit with the restarts of the service, whose program ends at once.
+
+    Its pauses are shorter, since only their number matters.
+    """
+    rules = re.findall(
+        r"^(?:StartLimit|Restart)\w*=.*$", UNIT.read_text(), re.MULTILINE
+    )
+    limits = [rule for rule in rules if rule.startswith("StartLimit")]
+    restarts = [rule for rule in rules if not rule.startswith("StartLimit")]
+    return "\n".join(
+        [
+            *("[Unit]", *limits),
+            *("[Service]", *restarts, "RestartSec=10ms", "ExecStart=/bin/false", ""),
+        ]
+    )
+
 
 UNITS = {
     "web.service": "[Service]\nExecStart=/bin/sleep infinity\n",
@@ -63,6 +85,7 @@ UNITS = {
     "woken.socket": "[Socket]\nListenStream=%t/woken\n",
     "woken.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "drain.target": "[Unit]\nDescription=Sign off\n",
+    "ends.service": restarts_of_the_service(),
 }
 
 
@@ -289,3 +312,22 @@ def test_unavailable_manager_is_waited_for(manager: Manager, tmp_path: Path) -> 
     assert it.fails("prepare", 0.5).startswith(
         "timed out while asking systemd about web: Failed to connect to bus"
     )
+
+
+MANY_ENDS = 25
+"""Ends within seconds: more than the limit that systemd has by default, or that the unit
+had."""
+
+
+def test_service_that_ends_again_and_again_is_always_started_again(
+    manager: Manager,
+) -> None:
+    manager.systemctl("start", "--no-block", "ends.service")
+
+    def restarts() -> int:
+        assert manager.active("ends.service") != "failed"
+        shown = manager.systemctl("show", "--value", "-p", "NRestarts", "ends.service")
+        return int(shown.stdout)
+
+    eventually(restarts, lambda count: count >= MANY_ENDS, what="restarts")
+    manager.systemctl("stop", "ends.service")
