@@ -84,7 +84,7 @@ class _Look:
     served: Mapping[str, relays.Served] = field(
         default_factory=dict[str, relays.Served]
     )
-    views: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    views: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class RelayHub:
@@ -398,7 +398,7 @@ class RelayHub:
             self._absorb(look)
             return look
 
-    async def _read(self, hosts: Iterable[str], views: Iterable[str]) -> _Look:
+    async def _read(self, hosts: Iterable[str], views: Collection[str]) -> _Look:
         def look(reader: Reader) -> _Look:
             texts = relays.Texts(reader)
             leader = reader.get(Leader, LEADER_KEY)
@@ -412,7 +412,7 @@ class RelayHub:
             return _Look(
                 term=0 if leader is None else leader.term,
                 served=served,
-                views={view: texts.view(view) for view in views},
+                views=texts.views(views),
             )
 
         return await self._gateway().read(look)
@@ -438,7 +438,7 @@ class RelayHub:
         for view, text in look.views.items():
             for host in self._hosts_of.get(view, ()):
                 state = self._hosts[host]
-                if text is not None and state.set("views", view, text, number):
+                if state.set("views", view, text, number):
                     await_confirmation(state, number)
                     report_state(state)
 

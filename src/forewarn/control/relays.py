@@ -4,23 +4,25 @@ A relay serves the VMs on its host and those on their way to it. Its requests fo
 VMs have no effect, so a stolen token of a relay is a matter of one host.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from forewarn.control.requests import approvals, enabling
 from forewarn.control.transactions.named import need
-from forewarn.control.transactions.publishing import events_for, guest_of, snapshot_of
+from forewarn.control.transactions.publishing import shown_to, snapshot_of
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet import instance_json
-from forewarn.fleet.instance import InstanceFacts
-from forewarn.fleet.model import Host, Scope, Vm, taken_by
+from forewarn.fleet.model import Host, Scope, ScopeKind, Vm, VmState, taken_by
 from forewarn.instants import Micros
 from forewarn.protocol import relayed
 from forewarn.protocol.actors import vm_actor
+from forewarn.protocol.events import Event
+from forewarn.protocol.lifecycle import ViewState
 from forewarn.protocol.views import View
 from forewarn.store import kinds
-from forewarn.store.port import Reader, columns_of, every
+from forewarn.store.port import Reader, columns, columns_of, every, those_found
 
 UNKNOWN_VM = "this VM is not known"
 """The refusal for a VM of another host: the same as for one that does not exist."""
@@ -31,8 +33,16 @@ _OF_VIEW = (
 )
 """The fields of a view that its text depends on."""
 
-_OF_SCOPE = ("name", "tenant", "kind", "scale_set")
-"""The fields of a scope that the texts of its VMs depend on, and its tenant."""
+_OF_SCOPE = ("name", "kind", "scale_set")
+"""The fields of a scope that the texts of its VMs depend on."""
+
+_OF_VM = (
+    *("name", "state", "host", "scope", "view", "vm_id", "addresses"),
+    *instance_json.OF_VM,
+)
+"""The fields of a VM that its text depends on, and its state and places."""
+
+_values_of = attrgetter(*_OF_VM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,57 +62,75 @@ class Served:
 class Texts:
     """The texts of views and VMs, for all relays of one snapshot of the store.
 
-    The records that they need are read together, and each of them once.
+    Only the fields that relays need are read, those of many records together, and each of
+    them once. After a restart of the service, all hosts are read.
     """
 
     def __init__(self, reader: Reader) -> None:
         """Read from `reader`."""
         self._reader = reader
         self._views: dict[str, str | None] = {}
-        self._scopes: dict[str, Scope] = {}
-        self._hosts: dict[str, Host] = {}
+        self._events: dict[str, tuple[Event, ...]] = {}
+        """The live events of each scope."""
+        self._sets: dict[str, tuple[str, str]] = {}
+        """The placement group and the scale set of each scope, if it has them."""
+        self._zones: dict[str, str] = {}
 
-    def view(self, view_id: str) -> str | None:
-        """Return a view as JSON; None: it does not exist."""
-        self._read_views({view_id})
-        return self._views[view_id]
-
-    def views(self, vms: Iterable[Vm]) -> dict[str, str]:
-        """Return the views of VMs as JSON, by their IDs."""
-        wanted = dict.fromkeys(vm.view for vm in vms)
-        self._read_views(wanted.keys())
-        texts = {view: self._views[view] for view in wanted}
+    def views(self, wanted: Collection[str]) -> dict[str, str]:
+        """Return those views that exist as JSON, by their IDs."""
+        ids = dict.fromkeys(wanted)
+        self._read_views(ids.keys() - self._views.keys())
+        texts = {view: self._views[view] for view in ids}
         return {view: text for view, text in texts.items() if text is not None}
 
-    def guests(self, vms: Collection[Vm]) -> dict[str, str]:
-        """Return VMs as JSON, by their names."""
-        self._read_scopes({vm.scope for vm in vms})
-        return {vm.name: self._guest(vm) for vm in vms}
+    def guests(self, vms: Collection[tuple[Any, ...]]) -> dict[str, str]:
+        """Return VMs, of which the values are those of `_OF_VM`, as JSON by their names."""
+        self._read_sets({scope for _, _, _, scope, *_ in vms} - self._sets.keys())
+        guests: dict[str, str] = {}
+        for name, _, host, scope, view, vm_id, addresses, *values in vms:
+            if host not in self._zones:
+                self._zones[host] = need(self._reader, Host, host).zone
+            members = instance_json.members(
+                values, zone=self._zones[host], place=self._sets[scope]
+            )
+            guests[name] = relayed.text_of_guest(name, view, vm_id, addresses, members)
+        return guests
 
-    def _guest(self, vm: Vm) -> str:
-        if vm.host not in self._hosts:
-            self._hosts[vm.host] = need(self._reader, Host, vm.host)
-        facts = InstanceFacts(
-            vm=vm, scope=self._scopes[vm.scope], host=self._hosts[vm.host]
-        )
-        return relayed.guest_text(guest_of(vm), instance_json.members_of(facts))
-
-    def _read_views(self, wanted: AbstractSet[str]) -> None:
-        missing = wanted - self._views.keys()
+    def _read_views(self, missing: Collection[str]) -> None:
         self._views |= dict.fromkeys(missing)
+        with_events: list[View] = []
         for page in columns_of(self._reader, View, _OF_VIEW, missing):
             for values in zip(*page, strict=True):
-                view = View(enabling="", **dict(zip(_OF_VIEW, values, strict=True)))
-                self._views[view.view_id] = relayed.view_text(
-                    snapshot_of(view, events_for(self._reader, view))
+                view_id, _, _, state, epoch, incarnation, ready_at, events_from = values
+                is_enabled = state is ViewState.ENABLED
+                if is_enabled and not events_from:
+                    view = View(enabling="", **dict(zip(_OF_VIEW, values, strict=True)))
+                    with_events.append(view)
+                    continue
+                self._views[view_id] = relayed.text_of_view(
+                    view_id,
+                    enabled=is_enabled,
+                    epoch=epoch,
+                    incarnation=incarnation,
+                    ready_at=ready_at,
                 )
+        self._read_events({view.scope for view in with_events} - self._events.keys())
+        for view in with_events:
+            events = shown_to(view, self._events[view.scope])
+            self._views[view.view_id] = relayed.view_text(snapshot_of(view, events))
 
-    def _read_scopes(self, wanted: AbstractSet[str]) -> None:
-        missing = wanted - self._scopes.keys()
+    def _read_events(self, scopes: Collection[str]) -> None:
+        """Read the live events of scopes. Most scopes have none, and cost no question."""
+        query = kinds.LIVE_EVENTS_OF_SCOPE
+        self._events |= dict.fromkeys(scopes, ())
+        for scope in those_found(self._reader, query, scopes):
+            self._events[scope] = (*every(self._reader, query, scope),)
+
+    def _read_sets(self, missing: Collection[str]) -> None:
         for page in columns_of(self._reader, Scope, _OF_SCOPE, missing):
-            for values in zip(*page, strict=True):
-                scope = Scope(**dict(zip(_OF_SCOPE, values, strict=True)))
-                self._scopes[scope.name] = scope
+            for name, kind, scale_set in zip(*page, strict=True):
+                is_set = kind is ScopeKind.SCALE_SET
+                self._sets[name] = (name, scale_set) if is_set else ("", "")
 
 
 def is_served(vm: Vm | None, host: str) -> bool:
@@ -112,13 +140,19 @@ def is_served(vm: Vm | None, host: str) -> bool:
 
 def served(reader: Reader, host: str, texts: Texts) -> Served:
     """Return what the relay of the host serves now."""
-    by_name = {vm.name: vm for vm in every(reader, kinds.VMS_ON_HOST, host)}
-    by_name |= {vm.name: vm for vm in every(reader, kinds.VMS_MOVING_TO, host)}
-    vms = [vm for vm in by_name.values() if is_served(vm, host)]
+    pages = columns(reader, kinds.VMS_ON_HOST, _OF_VM, between=(host, host))
+    on_it = (values for page in pages for values in zip(*page, strict=True))
+    moving = map(_values_of, every(reader, kinds.VMS_MOVING_TO, host))
+    vms = {
+        values[0]: values
+        for values in (*on_it, *moving)
+        if values[1] is not VmState.DELETED
+    }
+    view_of = {name: values[4] for name, values in vms.items()}
     return Served(
-        guests=texts.guests(vms),
-        views=texts.views(vms),
-        view_of={vm.name: vm.view for vm in vms},
+        guests=texts.guests(vms.values()),
+        views=texts.views(view_of.values()),
+        view_of=view_of,
         tokens={
             token.token_id: token.expires_at
             for token in every(reader, kinds.TOKENS_OF_RELAY, host)

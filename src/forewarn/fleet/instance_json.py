@@ -4,7 +4,7 @@ Only what the document of a VM shows is written (clause 1.11), so a relay learns
 that its VMs do not see. The relay reads it back, and gets the same documents. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, cast
@@ -27,28 +27,35 @@ _TEXTS = {
 
 _NUMBERS = ("fault_domain", "update_domain")
 
-_FIELDS = attrgetter(*_TEXTS.values(), *_NUMBERS, "spot")
-"""The fields of a VM that are written as they are."""
+OF_VM = (*_TEXTS.values(), *_NUMBERS, "spot", "tags")
+"""The fields of a VM that are written."""
 
-_MEMBERS = (
-    *(*_TEXTS, *_NUMBERS, "spot"),
-    *("tags", "zone", "placement_group", "scale_set"),
-)
+_FIELDS = attrgetter(*OF_VM)
+
+_MEMBERS = (*_TEXTS, *_NUMBERS, "spot", "tags", "zone", "placement_group", "scale_set")
 """All members, in their order."""
 
 
 def members_of(facts: InstanceFacts) -> dict[str, Any]:
     """Return the members of a JSON value; those with a usual value are left out."""
-    vm, scope = facts.vm, facts.scope
+    scope = facts.scope
     in_scale_set = scope.kind is ScopeKind.SCALE_SET
-    members = (
-        *_FIELDS(vm),
-        [[name, value] for name, value in vm.tags],
-        facts.host.zone,
-        scope.name if in_scale_set else "",
-        scope.scale_set if in_scale_set else "",
+    return members(
+        _FIELDS(facts.vm),
+        zone=facts.host.zone,
+        place=(scope.name, scope.scale_set) if in_scale_set else ("", ""),
     )
-    return {name: value for name, value in zip(_MEMBERS, members, strict=True) if value}
+
+
+def members(
+    values: Iterable[Any], *, zone: str, place: tuple[str, str]
+) -> dict[str, Any]:
+    """Return the members for the values of `OF_VM`.
+
+    `place` is the placement group and the scale set; both are empty if the VM is in none.
+    """
+    named = zip(_MEMBERS, (*values, zone, *place), strict=True)
+    return {name: value for name, value in named if value}
 
 
 def facts_of(value: object, *, addresses: tuple[str, ...]) -> InstanceFacts:

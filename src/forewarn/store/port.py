@@ -328,6 +328,10 @@ class ColumnReader(Protocol):
         """Yield fields of the records with some keys: see the function `columns_of`."""
         ...
 
+    def those_found(self, query: Query[Any], values: Collection[str]) -> set[str]:
+        """Return the values with a record: see the function `those_found`."""
+        ...
+
 
 def columns(
     reader: Reader,
@@ -346,6 +350,11 @@ def columns(
     if isinstance(reader, ColumnReader):
         yield from reader.columns(query, names, between=between)
         return
+    get = _fields_of(names)
+    if between is not None and between[0] == between[1]:
+        if records := [*every(reader, query, between[0])]:
+            yield [*zip(*map(get, records), strict=True)]
+        return
     keys = sorted(
         (
             (value, record)
@@ -356,7 +365,6 @@ def columns(
         key=lambda each: (each[0], each[1].key),
     )
     if keys:
-        get = _fields_of(names)
         yield [*zip(*(get(record) for _, record in keys), strict=True)]
 
 
@@ -374,6 +382,16 @@ def columns_of(
     there = [record for record in rows if record is not None]
     if there:
         yield [*zip(*map(_fields_of(names), there), strict=True)]
+
+
+def those_found(reader: Reader, query: Query[Any], values: Collection[str]) -> set[str]:
+    """Return those of the values under which a query finds a record, by one statement.
+
+    The query finds records by one column.
+    """
+    if isinstance(reader, ColumnReader):
+        return reader.those_found(query, values)
+    return {value for value in values if reader.select(query, value, limit=1)}
 
 
 def _fields_of(names: Sequence[str]) -> Callable[[Record], tuple[Any, ...]]:

@@ -5,6 +5,7 @@ A file begins with a comment. A statement begins with the line
 parameters. `load` completes statements with names of columns, never with values.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
@@ -148,14 +149,32 @@ def columns(
     """
     if query.name.startswith("all_"):
         return statements.columns(codec.table, names, [codec.key])
-    match = _FOR_VALUE.fullmatch(parse(read_sql("queries.sql"))[query.name])
-    assert match is not None, f"{query.name} does not find rows by one column"
-    source, column = match[1], match[2]
+    source, column = _source(query)
     if is_bounded:
         assert column, f"{query.name} finds rows under one value only"
         word = "AND" if " WHERE " in source else "WHERE"
         source = f"{source} {word} {column} BETWEEN ? AND ?"
     return statements.columns(source, names, [*filter(None, [column]), codec.key])
+
+
+def those_found(query: questions.Query[Any]) -> str:
+    """Return the statement that gets the values of a JSON array which have a record."""
+    source, column = _source(query)
+    assert column, f"{query.name} finds rows under one value only"
+    table, _, conditions = source.partition(" WHERE ")
+    before = f"{conditions} AND " if conditions else ""
+    return statements.those_found(table, before + column)
+
+
+@functools.cache
+def _source(query: questions.Query[Any]) -> tuple[str, str]:
+    """Return the table of a query with its conditions, and the column of its values.
+
+    The column is empty if the query finds records under the empty value only.
+    """
+    match = _FOR_VALUE.fullmatch(parse(read_sql("queries.sql"))[query.name])
+    assert match is not None, f"{query.name} does not find rows by one column"
+    return match[1], match[2] or ""
 
 
 def _from_the_end(page: str) -> str:

@@ -51,8 +51,23 @@ class SnapshotReader(RowReader):
             codec.table, statements.columns_for(names), codec.key
         )
         parameters = (json.dumps([*keys]),)
-        for page in self._connection.pages(sql, COLUMN_ROWS, parameters):
+        if len(keys) <= COLUMN_ROWS:
+            # A cursor of PostgreSQL needs four messages, and this one.
+            rows = self._connection.rows(sql, parameters) if keys else []
+            pages = iter([rows] if rows else [])
+        else:
+            pages = self._connection.pages(sql, COLUMN_ROWS, parameters)
+        for page in pages:
             yield codec.transposed(names, page)
+
+    def those_found(self, query: Query[Any], values: Collection[str]) -> set[str]:
+        """Return the values with a record."""
+        if not values:
+            return set()
+        given = (json.dumps([*values]),)
+        return {
+            row[0] for row in self._connection.rows(queries.those_found(query), given)
+        }
 
 
 Source: TypeAlias = Path | str

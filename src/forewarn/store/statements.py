@@ -77,7 +77,10 @@ def columns_of(table: str, names: Sequence[str], key: str) -> str:
 
 
 def those_found(table: str, column: str) -> str:
-    """Return the statement that gets the values of a JSON array which a column has."""
+    """Return the statement that gets the values of a JSON array which a column has.
+
+    `column` can have other conditions before its name.
+    """
     # One look into the index for each value, however many rows have it.
     there = f"SELECT 1 FROM {table} WHERE {column} = given.value"  # noqa: S608
     return f"SELECT value FROM json_each(?) AS given WHERE EXISTS ({there})"  # noqa: S608

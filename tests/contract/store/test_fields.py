@@ -28,6 +28,7 @@ from forewarn.store.port import (
     columns,
     columns_of,
     every,
+    those_found,
 )
 from forewarn.store.snapshot import snapshots_of
 from forewarn.store.sqlite import SqliteStore
@@ -190,6 +191,20 @@ def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
         ]
     snapshot.close()
     store.close()
+
+
+def test_values_that_are_found_are_those_with_a_record(store: Store) -> None:
+    vms = [vm(number) for number in range(9)]
+    moved = replace(vm(9), host="h2", moving_to="h3")
+    store.transact(lambda tx: [tx.add(one) for one in [*vms, moved]])
+    for query, values, found in (
+        (kinds.VMS_ON_HOST, ("h1", "h2", "h3", ""), {"h1", "h2"}),
+        (kinds.VMS_MOVING_TO, ("h1", "h2", "h3", ""), {"h3"}),
+        (kinds.VMS_OF_SCOPE, ("web", "db"), {"web"}),
+        (kinds.VMS_ON_HOST, (), set[str]()),
+    ):
+        for read in (store.read, store.transact):
+            assert read(lambda tx: those_found(tx, query, values)) == found  # noqa: B023
 
 
 def test_fields_of_the_members_of_lists_are_those_of_the_records(
