@@ -64,10 +64,9 @@ class SnapshotReader(RowReader):
         """Return the values with a record."""
         if not values:
             return set()
-        given = (json.dumps([*values]),)
-        return {
-            row[0] for row in self._connection.rows(queries.those_found(query), given)
-        }
+        sql = queries.those_found(query)
+        rows = self._connection.rows(sql, (json.dumps([*values]),))
+        return {value for (value,) in rows}
 
 
 Source: TypeAlias = Path | str
