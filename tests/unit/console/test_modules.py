@@ -3,12 +3,15 @@ own."""
 
 import gzip
 import hashlib
+import re
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from forewarn.console.assets import STYLES, read_assets
-from forewarn.console.modules import ordered, routes
+from forewarn.console.modules import ordered, resolved, routes
 
 CONSOLE = Path(__file__).parents[3] / "src" / "forewarn" / "console"
 LIT = CONSOLE / "vendor" / "lit"
@@ -44,6 +47,26 @@ def test_what_a_page_loads_is_small(page: str) -> None:
     assert {"js/store.js", "vendor/lit/lit-html.js"} <= modules
     sizes = {name: len(gzip.compress(MODULES[name].encode())) for name in modules}
     assert sum(sizes.values()) <= COMPRESSED_BYTES_MAX, sizes
+
+
+IMPORTED = re.compile(r'(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"]+)"')
+"""The path of a module that is imported, at once or when it is needed."""
+
+
+@cache
+def code_of(name: str) -> str:
+    """Return a module without its comments, whose types name modules too."""
+    return re.sub(r"/\*.*?\*/", "", MODULES[name], flags=re.DOTALL)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """A page that is loaded later counts: what pages share does not know the pages."""
+    imported = {
+        name: [resolved(name, path) for path in IMPORTED.findall(code_of(name))]
+        for name in OWN
+    }
+    assert "js/pages/now.js" in imported["js/pages.js"]
+    TopologicalSorter(imported).prepare()
 
 
 def test_each_style_sheet_is_in_the_one_that_the_shell_loads() -> None:

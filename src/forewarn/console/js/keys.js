@@ -2,7 +2,7 @@
 
 import { html, render } from "./lit.js";
 import { isOpen } from "./dialogs.js";
-import { BASE } from "./pages.js";
+import { BASE } from "./base.js";
 
 const KEPT = "forewarn-keys";
 /** Between `g` and the letter of a page. */

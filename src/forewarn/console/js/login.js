@@ -5,7 +5,7 @@ import { html, nothing, render } from "./lit.js";
 import { NoAnswer, post, Refused, remove } from "./api.js";
 import { changed, state } from "./store.js";
 import { brand } from "./frame.js";
-import { BASE } from "./pages.js";
+import { BASE } from "./base.js";
 import { marked } from "./parts.js";
 import { tellSession } from "./stream.js";
 

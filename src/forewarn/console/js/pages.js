@@ -1,5 +1,7 @@
 // All pages: the path of each, and its module.
 
+import { BASE } from "./base.js";
+
 /**
  * @typedef {object} Page
  * @property {(params: string[]) => string} title The title, without the number of problems.
@@ -85,8 +87,6 @@ export const ROUTES = [
     who: "tenant",
   },
 ];
-
-export const BASE = "/console/";
 
 /**
  * Whether somebody has a page.

@@ -2,7 +2,7 @@
 
 import { html, nothing, svg } from "./lit.js";
 import { isRefusal, NoAnswer, Refused } from "./api.js";
-import { BASE } from "./pages.js";
+import { BASE } from "./base.js";
 import { state } from "./store.js";
 import { number } from "./text.js";
 import * as time from "./time.js";

@@ -2,7 +2,7 @@
 
 import { html, nothing } from "../lit.js";
 import { get, newKey, post } from "../api.js";
-import { BASE } from "../pages.js";
+import { BASE } from "../base.js";
 import { campaignAddress, errorNote, mayOrder } from "../parts.js";
 import { ask } from "../dialogs.js";
 import { planSheet } from "../plan.js";
