@@ -66,6 +66,7 @@ def test_report_of_a_campaign_that_has_ended(
     file = tmp_path / "report.html"
     visit = {"host": "n131", "operation": "op-9", "reason": "the step work failed"}
     sums.update(told_of_nights(told["ended"]))
+    sums.update(several_domains_down_count=2, several_domains_down=["web", "<i>db"])
     data = {"campaign": {**told, "failed": [visit]}, "sums": sums, "at": told["ended"]}
     single = single_page("report", module="js/paper.js", view="paper", data=data)
     file.write_text(single, encoding="utf-8")
@@ -73,6 +74,7 @@ def test_report_of_a_campaign_that_has_ended(
     expect(page.get_by_role("article")).to_contain_text("<b>CHG-1</b>")
     failures = page.get_by_role("region", name="Failures")
     expect(failures.get_by_role("row", name="n131")).to_contain_text("The step work")
+    expect(page.get_by_text("down at once of web, <i>db.")).to_be_visible()
     row = failures.get_by_role("row", name="n7")
     expect(row).to_contain_text("Skipped by alice")
     expect(row).to_contain_text("no DIMM")
@@ -108,7 +110,10 @@ def test_report_says_that_the_campaign_still_runs(
 ) -> None:
     campaign = place.start_campaign()
     page = new_tab(place).open(f"campaigns/{campaign}/report")
-    expect(page.get_by_role("article")).to_contain_text("so far")
+    paper = page.get_by_role("article")
+    expect(paper).to_contain_text("so far")
+    expect(paper).to_contain_text("planned end")
+    expect(paper).to_contain_text("0scopes with two fault domains down")
     page.route("**/report?*", lambda route: route.abort())
     page.get_by_role("button", name="CSV").click()
     expect(page.get_by_role("alert")).to_contain_text("does not answer")

@@ -252,6 +252,7 @@ CampaignShape = shape(
     actor=(str, "The operator who started it."),
     created=str,
     ended=str | None,
+    planned_end=(str | None, "The forecast of its plan; null: unknown."),
     progressed=(str, "When a host was announced or ended last."),
     emergency=(bool, "Whether windows, blackouts and deferrals do not stop it."),
     released=(
@@ -433,6 +434,11 @@ CampaignSums = shape(
     ),
     vms=(int, "VMs of the attempts that have started."),
     vm_down_seconds=(float, "Downtime of all VMs together."),
+    several_domains_down_count=(
+        int,
+        "Scopes of which several fault domains were down at once, one of them by its work.",
+    ),
+    several_domains_down=(list[str], "The first 20 of these scopes."),
     moves_per_vm=(dict[str, int], "Moved VMs by the number of their moves."),
     started=(int, "Attempts that have started."),
     notice_given_seconds=(float, "Notice of the started attempts together."),

@@ -39,6 +39,8 @@ class Prepared:
     tenant_most: tuple[tuple[str, int], ...]
     """Maximum VMs of each tenant with VMs on the hosts."""
     slow: Micros
+    planned_end: Micros
+    """The end in the forecast with typical hosts."""
     description: str = ""
     """The text for tenants; empty: the usual one."""
     priority: int = 0
@@ -57,6 +59,7 @@ def prepare(
     stages: Iterable[tuple[int, Stage]],
     digest: str,
     text: str,
+    planned_end: Micros,
     tenant_most: tuple[tuple[str, int], ...] = (),
     most_vms: int = 0,
     seen: frozenset[tuple[str, int]] = frozenset(),
@@ -99,6 +102,7 @@ def prepare(
         steps=campaign.steps,
         tenant_most=tenant_most,
         slow=campaign.expect.slow,
+        planned_end=planned_end,
         description=campaign.description,
         priority=campaign.priority,
         is_emergency=campaign.is_emergency,

@@ -154,6 +154,8 @@ class CampaignRecord:
     window. It grows with the times of its own hosts."""
     notice: Micros = 0
     """Notice of its events, by the current settings."""
+    planned_end: Micros = 0
+    """The end that its plan forecast at the start; 0: unknown."""
     ended: Micros = 0
     # How far it is
     stage: int = 1

@@ -236,8 +236,7 @@ def show_campaign(campaign: Json, eta: Json | None = None) -> None:
         (campaign["skipped"], "skipped"),
     )
     output.line(", ".join(f"{number:,} {name}" for number, name in counts))
-    if eta is not None:
-        output.line(f"expected end: {expected_end(eta)}")
+    _show_end(campaign, eta)
     _print_terms(campaign)
     _show_findings(campaign)
     if campaign["halted"]:
@@ -270,6 +269,16 @@ def show_campaign(campaign: Json, eta: Json | None = None) -> None:
         output.line(f"next: forewarn campaign retry {names}")
         output.line(f"  or: forewarn campaign skip {names} --reason TEXT")
     _show_deferred(campaign)
+
+
+def _show_end(campaign: Json, eta: Json | None) -> None:
+    """Print the planned end, and when the campaign ended or is expected to end."""
+    if eta is not None:
+        output.line(f"expected end: {expected_end(eta)}")
+    if planned := campaign["planned_end"]:
+        output.line(f"planned end: {planned}")
+    if campaign["ended"]:
+        output.line(f"ended at {campaign['ended']}")
 
 
 def _show_findings(campaign: Json) -> None:

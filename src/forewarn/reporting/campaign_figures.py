@@ -94,12 +94,16 @@ class CampaignFigures:
 
     EVENT_FIELDS = ("approver", "status")
     """Fields of events that are needed besides those of the sums."""
-    SPAN_FIELDS = ("tenant", "vm", "kind")
+    SPAN_FIELDS = ("tenant", "vm", "kind", "scope")
     """Fields of spans that are needed besides those of the sums."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.waits: list[Wait] = []
+        self.operations: Collection[str] = ()
+        """The operations of the campaign."""
+        self.down_scopes: set[str] = set()
+        """The scopes of the VMs that did not run."""
         self.stage_ends: dict[int, list[Micros]] = {}
         self._hours = Counter[Micros]()
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
@@ -148,9 +152,11 @@ class CampaignFigures:
         tenants: Sequence[str],
         vms: Sequence[str],
         spans: Sequence[SpanKind],
+        scopes: Sequence[str],
         lengths: Iterable[Micros],
     ) -> None:
         """Add times in which VMs did not run."""
+        self.down_scopes.update(scopes)
         for tenant, vm, kind, length in zip(tenants, vms, spans, lengths, strict=True):
             self._tenants[tenant].add_span(vm, kind, length)
 

@@ -323,6 +323,7 @@ def prepared_of(reader: Reader, plan: CampaignPlan, text: CampaignText) -> Prepa
         stages=plan.stages,
         digest=plan.digest,
         text=text.text,
+        planned_end=plan.typical.end,
         tenant_most=plan.tenant_most,
         most_vms=max(plan.vms, default=0),
         seen=campaign_hosts.seen(reader),

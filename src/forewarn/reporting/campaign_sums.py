@@ -21,7 +21,7 @@ from forewarn.protocol.operations import (
     could_not_move,
 )
 from forewarn.protocol.visits import SkipReason, VisitState
-from forewarn.reporting import waiting_causes
+from forewarn.reporting import campaign_domains, waiting_causes
 from forewarn.reporting.campaign_courses import end_of, visit_of
 from forewarn.reporting.campaign_figures import CampaignFigures
 from forewarn.reporting.campaign_reports import (
@@ -43,6 +43,9 @@ Json: TypeAlias = dict[str, Any]
 
 FAILURES_MAX = 20
 """Failures in the sums, one screen of text. The attempts have all."""
+
+SCOPES_MAX = 20
+"""Scopes that the sums name, as many as failures."""
 
 _PHASES = ("waiting", "notice", "work", "recovery")
 """The phases of an attempt, in their order."""
@@ -159,6 +162,9 @@ def sums_and_figures(reader: Reader, campaign: CampaignRecord, *, now: Micros) -
     """Return the sums of a campaign, and its figures for people."""
     figures = CampaignFigures()
     sums = campaign_sums(reader, campaign, now=now, figures=figures)
+    several = campaign_domains.several_down(
+        reader, campaign, figures.down_scopes, figures.operations, now=now
+    )
     entries = waiting_causes.history(reader, campaign)
     held = waiting_causes.stretches(
         reader, campaign, entries, figures.stage_ends, now=now
@@ -172,6 +178,8 @@ def sums_and_figures(reader: Reader, campaign: CampaignRecord, *, now: Micros) -
         ],
         "waiting_seconds": {cause: seconds(waited[cause]) for cause in waited},
         **figures.report(),
+        "several_domains_down_count": len(several),
+        "several_domains_down": several[:SCOPES_MAX],
     }
 
 
@@ -226,6 +234,7 @@ def campaign_sums(
                 stage, waited, stop, attempt.ended_at, has_failed=has_failed
             )
     if figures is not None:
+        figures.operations = names
         _add_vms(reader, sums, figures)
         for host, ended in failed:
             if host in campaign.failed_hosts and ended == max(ends[host]):
@@ -308,11 +317,11 @@ def _down(
         _, began, ended, *others = _of(names, page)
         down += sum(ended) + now * ended.count(0) - sum(began)
         if figures is not None:
-            tenants, vms, causes = others
+            tenants, vms, causes, scopes = others
             lasted = (
                 (last or now) - first for first, last in zip(began, ended, strict=True)
             )
-            figures.add_spans(tenants, vms, causes, lasted)
+            figures.add_spans(tenants, vms, causes, scopes, lasted)
     return down
 
 

@@ -76,6 +76,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "actor": campaign.actor.text,
         "created": format_instant(campaign.created),
         "ended": format_instant(campaign.ended) if campaign.ended else None,
+        "planned_end": instant_or_none(campaign.planned_end),
         "progressed": format_instant(campaign.moved_at),
         "emergency": campaign.is_emergency,
         "released": campaign.is_released,

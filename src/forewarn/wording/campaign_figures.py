@@ -9,11 +9,17 @@ from typing import Any
 from forewarn.instants import MINUTE, SECOND, describe_duration
 from forewarn.texts import count
 
+SCOPES_SHOWN = 3
+"""Scopes that are named in a line."""
+
 
 def figures(sums: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield downtime, moves, notice and approvals, each with its name."""
     minutes = sums["vm_down_seconds"] * SECOND / MINUTE
     yield "Downtime", f"{minutes:,.1f} VM minutes of {count(sums['vms'], 'VM')}"
+    several = sums.get("several_domains_down_count")
+    if several is not None:
+        yield "Scopes with two fault domains down", f"{several:,}{_named(sums)}"
     if moves := sums["moves_per_vm"]:
         spread = ", ".join(
             f"{count(vms, 'VM')} moved {count(int(times), 'time')}"
@@ -30,6 +36,14 @@ def figures(sums: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     share = f", {early:,} before NotBefore" if early else ""
     events = count(sums["events"], "event")
     yield "Approvals", f"{sums['approvals']:,} of {events}{share}"
+
+
+def _named(sums: Mapping[str, Any]) -> str:
+    """Return the first scopes of which several fault domains were down."""
+    shown = sums["several_domains_down"][:SCOPES_SHOWN]
+    left = sums["several_domains_down_count"] - len(shown)
+    more = f" and {left:,} more" if left else ""
+    return f": {', '.join(shown)}{more}" if shown else ""
 
 
 def duration(seconds: float) -> str:

@@ -91,6 +91,8 @@ def figures(world: World) -> dict[str, Any]:
         )
     )
     parts = {name: both.pop(name) for name in ("hours", "tenants", "waiting_seconds")}
+    parts["several"] = both.pop("several_domains_down")
+    assert both.pop("several_domains_down_count") == len(parts["several"])
     totals = sums(world)
     parts["failures"] = [dict(each) for each in both["failures"]]
     for failure in both["failures"]:
@@ -136,14 +138,14 @@ def test_sums_and_figures_read_each_kind_of_record_once() -> None:
     service = world_of([{f"s{number}": 0} for number in range(3)])
     start(service)
     service.advance("1d")
-    reads = Counter[str]()
+    reads = Counter[tuple[str, Any]]()
 
     def read(reader: Reader) -> dict[str, Any]:
         class Counted:
             """A reader of the same store that counts the questions."""
 
             def select(self, query: Query[Any], *args: Any, **asked: Any) -> list[Any]:
-                reads[query.name] += 1
+                reads[query.name, args] += 1
                 return reader.select(query, *args, **asked)
 
             def __getattr__(self, name: str) -> Any:
@@ -160,7 +162,9 @@ def test_sums_and_figures_read_each_kind_of_record_once() -> None:
 def test_figures_of_a_campaign_that_has_announced_nothing_are_empty() -> None:
     service = world_of([{"s": 0}])
     start(service, "[campaign.budget]\nin_flight = 1\n" + ONE_STAGE)
-    assert set(figures(service)) == {"hours", "tenants", "failures", "waiting_seconds"}
+    assert set(figures(service)) == {
+        *("hours", "tenants", "failures", "waiting_seconds", "several")
+    }
     assert figures(service)["hours"] == {}
 
 
@@ -250,6 +254,9 @@ def test_a_snapshot_of_the_file_gives_the_same_sums(tmp_path: Path) -> None:
     start(service, ONE_STAGE, name="another", impact="live-migrate")
     service.advance("4h")
     expected = {**sums(service), **figures(service)}
+    several = expected.pop("several")
+    expected["several_domains_down"] = several
+    expected["several_domains_down_count"] = len(several)
     snapshot = snapshots_of(file)
     parts = snapshot.read(
         lambda reader: campaign_sums.sums_and_figures(

@@ -40,6 +40,7 @@ const sum = (sums, kind) =>
 function facts(campaign, sums) {
   const bad = campaign.failed.length + campaign.skipped;
   const unplanned = sum(sums, "unplanned_down_seconds");
+  const several = sums.several_domains_down_count;
   return html`<div class="facts">
     ${fact(
       number(campaign.done),
@@ -49,8 +50,9 @@ function facts(campaign, sums) {
       minutes(sum(sums, "planned_down_seconds")),
       "VM downtime, planned",
     )}${fact(minutes(unplanned), "VM downtime, unplanned", unplanned > 0)}${fact(
-      `${number(sums.approvals)}`,
-      `of ${count(sums.events, "notice")} approved`,
+      number(several),
+      `${several === 1 ? "scope" : "scopes"} with two fault domains down`,
+      several > 0,
     )}
   </div>`;
 }
@@ -297,6 +299,8 @@ function stages(campaign) {
 export function paper({ campaign, sums, at }, link = (text) => text) {
   const begin = time.at(campaign.created);
   const end = time.at(campaign.ended);
+  const planned = time.at(campaign.planned_end);
+  const domains = sums.several_domains_down;
   const tenants = sums.tenants.slice(0, TENANTS_MAX);
   const rest = sums.tenants.length - tenants.length;
   return html`<article class="paper">
@@ -312,6 +316,8 @@ export function paper({ campaign, sums, at }, link = (text) => text) {
       <p class="num soft">
         ${campaignPill(campaign)}<br />${time.full(begin)}${
           Number.isNaN(end) ? ", so far" : html`<br />– ${time.full(end)}`
+        }${
+          Number.isNaN(planned) ? nothing : html`<br />planned end ${time.full(planned)}`
         }<br />generated ${time.when(time.at(at))}, <span class="mono">${campaign.campaign}</span>
       </p>
     </header>
@@ -334,6 +340,18 @@ export function paper({ campaign, sums, at }, link = (text) => text) {
       <h2 id="downtime">VM downtime</h2>
       ${downtime(tenants)}
     </section>
+    ${
+      domains.length
+        ? html`<p class="soft">
+            Two fault domains were down at once of
+            ${domains.join(", ")}${
+              sums.several_domains_down_count > domains.length
+                ? ` and ${number(sums.several_domains_down_count - domains.length)} more`
+                : ""
+            }.
+          </p>`
+        : nothing
+    }
     ${
       rest > 0
         ? html`<p class="soft">

@@ -149,6 +149,7 @@ def _store(
         shared_most=work.policy.campaigns_in_flight,
         checks=prepared.checks,
         slow=prepared.slow,
+        planned_end=prepared.planned_end,
         notice=campaign_gate.notice_of(work.policy, prepared.impact),
         tenant_most=prepared.tenant_most,
         fleet_hosts=tallies.counted(work.tx, FLEET_HOSTS),
