@@ -150,8 +150,15 @@ class Serving:
     # What VMs and operators ask
 
     def vm_url(self, vm: str) -> str:
-        """Return where the VM finds its document."""
-        base = self.urls[f"VM {vm}"]
+        """Return where the VM finds its document, as soon as the log names it."""
+        name = f"VM {vm}"
+        if name not in self.urls:
+            self.urls = eventually(
+                lambda: dict(_SERVING.findall(self.log())),
+                lambda urls: name in urls,
+                what=f"the address of {name}",
+            )
+        base = self.urls[name]
         return f"{base}/metadata/scheduledevents?api-version=2020-07-01"
 
     def document(self, vm: str) -> dict[str, Any]:

@@ -353,8 +353,7 @@ class Service:
 
     def _log_listener(self, vm: str) -> None:
         if self._is_ready:
-            url = url_of(self.addresses()[vm])
-            logger.info("VM %s has its metadata endpoint at %s", vm, url)
+            logger.info("serving VM %s at %s", vm, url_of(self.addresses()[vm]))
 
     def _fail(self, error: BaseException) -> None:
         self._is_ready = False
