@@ -70,13 +70,7 @@ function campaign() {
     .filter((each) => !each.ended)
     .sort((one, other) => (one.created < other.created ? -1 : 1));
   // It stays where something is down.
-  const bad = open.find(
-    (each) =>
-      each.vms_down ||
-      all("problems").some(
-        (problem) => problem.kind === "vm-down" && problem.campaign === each.name,
-      ),
-  );
+  const bad = open.find((each) => each.vms_down);
   // One that is paused or halted has its turn only if none runs.
   const running = open.filter((each) => each.state === "Running");
   const shown = running.length ? running : open;
