@@ -33,6 +33,10 @@ from forewarn.service import open_files
 
 VMS_OF_HOST = 100
 
+ENABLED_SHARE = 10
+"""One of so many relays is measured again with all of its VMs enabled. To enable 100,000
+VMs would take longer than everything else."""
+
 GET_BAR = 0.9
 """Minimum share of the service's requests per second."""
 
@@ -59,10 +63,18 @@ def measure(
     rounds: int,
     seconds: float,
 ) -> None:
-    """Measure the GET, then many relays."""
+    """Measure the GET, then many relays: one VM of each host has Scheduled Events enabled.
+
+    Then a part of them is measured with all VMs enabled, since each of these views is
+    looked up when a relay comes back.
+    """
     directory.mkdir(exist_ok=True)
     _measure_gets(report, directory / "one", rounds=rounds, seconds=seconds)
     _measure_many(report, directory / "many", hosts=hosts, changes=changes)
+    some = max(1, hosts // ENABLED_SHARE)
+    _measure_many(
+        report, directory / "enabled", hosts=some, changes=changes, enabled=VMS_OF_HOST
+    )
     if shutil.which("openssl"):
         files = watchers.certificate(directory)
         _measure_many(
@@ -222,9 +234,15 @@ def _measure_many(
     hosts: int,
     changes: int,
     files: tuple[Path, Path] | None = None,
+    enabled: int = 1,
 ) -> None:
-    """Measure relays; `files` are a certificate and its key, if they use TLS."""
+    """Measure relays; `files` are a certificate and its key, if they use TLS.
+
+    `enabled` VMs of each host have Scheduled Events enabled.
+    """
     title = f"{hosts:,} relays" + (" over TLS" if files else "")
+    if enabled > 1:
+        title += f" with {enabled} VMs enabled"
     print(f"\n{title}, with {VMS_OF_HOST} VMs each")
     directory.mkdir(exist_ok=True)
     open_files.allow()
@@ -253,9 +271,9 @@ def _measure_many(
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             found = runner.run(
-                _Fleet(directory, service.operators, hosts, ca_file).live(
-                    lambda: service, again, changes
-                )
+                _Fleet(
+                    directory, service.operators, hosts, ca_file, enabled=enabled
+                ).live(lambda: service, again, changes)
             )
     finally:
         service.end()
@@ -341,9 +359,16 @@ class _Fleet:
     """Relays in this process, and when each got a change."""
 
     def __init__(
-        self, directory: Path, url: str, hosts: int, ca_file: Path | None
+        self,
+        directory: Path,
+        url: str,
+        hosts: int,
+        ca_file: Path | None,
+        *,
+        enabled: int,
     ) -> None:
         self._directory = directory
+        self._enabled = enabled
         self._url = url
         self._hosts = hosts
         self._ca_file = ca_file
@@ -381,10 +406,15 @@ class _Fleet:
         return found
 
     async def _enable(self) -> None:
-        """Request the first document of the shared scope, as its VM would."""
+        """Request the first document of the shared scope, and of others, as VMs would."""
         self._arrived.clear()
         await self._relays[0].desk.enable("h0_0")
         await self._all(lambda relay: relay in self._arrived)
+        for host, relay in enumerate(self._relays):
+            vms = [f"h{host}_{vm}" for vm in range(1, self._enabled)]
+            await asyncio.gather(*map(relay.desk.enable, vms))
+            views = relay.knowledge.views.values()
+            assert sum(view.enabled for view in views) == self._enabled
 
     def _relay(self, host: int) -> Relay:
         flags = {
