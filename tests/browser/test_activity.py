@@ -29,21 +29,32 @@ def approvals(page: Page) -> None:
             ],
         }
 
+    late = entry(0, "shop-c1-r1-0", "op-3")
     entries = [
         entry(3, "shop-c1-r0-0", "op-1"),
         entry(2, "shop-c1-r0-1", "op-2"),
-        entry(1, "shop-c1-r0-2", "op-1"),
+        entry(1, "shop-c1-r0-0", "op-1"),
+        {**late, "at": "2026-11-28T09:50:00.000000Z"},
     ]
-    token = {**entry(4, "x", "y"), "what": "token created", "actor": "operator"}
+    orders = [
+        {
+            **entry(number, "x", "y"),
+            "what": "token created",
+            "actor": "operator",
+            "detail": name,
+            "subjects": [f"token:{name}"],
+        }
+        for number, name in ((6, "ci"), (5, "wall"))
+    ]
 
     changed(
         page,
         r"/v1/history\?",
-        lambda body: body.update(entries=[token, *entries]),
+        lambda body: body.update(entries=[*orders, *entries]),
     )
 
 
-def test_approvals_of_a_tenant_for_an_operation_are_one_line(
+def test_approvals_of_a_tenant_within_a_minute_are_one_line(
     shared: Place, new_tab: Callable[..., Tab]
 ) -> None:
     tab = new_tab(shared)
@@ -51,14 +62,16 @@ def test_approvals_of_a_tenant_for_an_operation_are_one_line(
     page = tab.open()
     lines = page.get_by_role("region", name="Activity").get_by_role("listitem")
     expect(lines).to_have_count(3)
-    both = lines.filter(has_text="approved 2 events:")
+    expect(lines.first).to_contain_text("tokens created: ci, wall")
+    both = lines.filter(has_text="approved 3 events:")
     expect(both.locator(".who")).to_have_text("shop")
-    for vm in ("shop-c1-r0-0", "shop-c1-r0-2"):
+    for vm in ("shop-c1-r0-0", "shop-c1-r0-1"):
         expect(both.get_by_role("link", name=vm)).to_be_visible()
+    # That of ten minutes before is another one.
     one = lines.filter(has_text="approved its event:")
-    expect(one.get_by_role("link")).to_have_text("shop-c1-r0-1")
+    expect(one.get_by_role("link")).to_have_text("shop-c1-r1-0")
     ticks = tab.open("wall").locator(".tick")
-    expect(ticks).to_contain_text(re.compile(r"shop\s+approved 2 events:"))
+    expect(ticks).to_contain_text(re.compile(r"shop\s+approved 3 events:"))
     expect(ticks).not_to_contain_text("token")
 
 

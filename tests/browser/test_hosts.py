@@ -58,5 +58,7 @@ def test_host_that_another_operator_cordons_is_shown_so(
     expect(row).to_contain_text("up")
     place.ask("/v1/host-cordon", {"hosts": ["c1-r1-0"], "reason": "DIMM tomorrow"})
     expect(row).to_contain_text("cordoned")
+    expect(row).to_contain_text("DIMM tomorrow")
+    expect(row).to_contain_text("shop-c1-r1-0")
     place.ask("/v1/fleet/apply", {"text": fleet().partition("[[host]]")[0]})
     expect(page.get_by_text("0 hosts, 0 VMs")).to_be_visible()

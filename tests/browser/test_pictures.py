@@ -27,6 +27,10 @@ QUALITY = 82
 BYTES_MAX = 150_000
 """Bytes of a picture."""
 
+CUT = """(all) => all
+  .filter((each) => each.scrollWidth > each.clientWidth && each.clientWidth > 0)
+  .map((each) => each.innerText)"""
+
 Take = Callable[[str, Page], None]
 
 
@@ -74,6 +78,9 @@ def test_pages_of_operators(
     expect(page.locator(f'.row[data-id="h:{failed}"]')).to_be_visible()
     drawer = page.get_by_role("complementary", name=failed)
     expect(drawer).to_contain_text("the BIOS image has another checksum")
+    # No name and no count beside it is cut.
+    cut = page.locator(".row .lab > *").evaluate_all(CUT)
+    assert cut == []
     take("campaign", page)
     page = tab.open("wall")
     expect(page.get_by_role("heading", name="bios-2.19")).to_be_visible()

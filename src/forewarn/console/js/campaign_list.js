@@ -19,19 +19,25 @@ export function known() {
   return [...found.values()].sort((one, other) => (one.created < other.created ? 1 : -1));
 }
 
-/** How many there are, with those that began after the answer of the service. */
-export function total() {
-  const { items, answer } = every.value;
+/**
+ * How many there are, with those that began after the answer of the service.
+ * @param {{items: any[], answer: any}} value What was read.
+ */
+export function total({ items, answer }) {
   const last = items[0]?.created ?? "";
   return answer.total + all("campaigns").filter((each) => each.created > last).length;
 }
 
-/** The button that reads older ones. @param {number} left Campaigns that have not been read. */
-export const olderButton = (left) =>
-  every.value.next
+/**
+ * The button that reads older ones.
+ * @param {ReturnType<typeof backwards>} list The list that it belongs to.
+ * @param {number} left Campaigns that have not been read.
+ */
+export const olderButton = (list, left) =>
+  list.value.next
     ? html`<div class="in">
-        <button ?disabled=${every.isBusy()} @click=${every.more}>
-          ${every.isBusy() ? "Loading…" : `Show ${number(Math.min(STEP, left))} more`}
+        <button ?disabled=${list.isBusy()} @click=${list.more}>
+          ${list.isBusy() ? "Loading…" : `Show ${number(Math.min(STEP, left))} more`}
         </button>
       </div>`
     : nothing;

@@ -1,5 +1,5 @@
 // The feed of the history: what happened at once is one line, and so are the approvals of a
-// tenant for one operation.
+// tenant within a minute, and what one actor did to several tokens.
 
 import { html, nothing, repeat } from "./lit.js";
 import { address, moment, timed } from "./parts.js";
@@ -23,32 +23,40 @@ export const subjects = (entry, kind) =>
 
 const APPROVED = "event approved";
 
-/** @param {any} entry What the approvals of one line have in common; empty: it is none. */
-const approvalOf = (entry) =>
-  entry.what === APPROVED
-    ? `${subjects(entry, "tenant")[0] ?? ""}/${subjects(entry, "operation")[0] ?? ""}`
-    : "";
+/** Approvals of a tenant, and orders of an actor about tokens, are one line for so long. */
+const SPAN_MS = 60_000;
+
+/** @param {any} entry */
+const isApproval = (entry) => entry.what === APPROVED;
+
+/** What entries of one line have in common; empty: nothing. @param {any} entry */
+const commonOf = (entry) =>
+  isApproval(entry)
+    ? `approved/${subjects(entry, "tenant")[0] ?? ""}`
+    : /^token /.test(entry.what)
+      ? `${entry.what}/${entry.actor}`
+      : "";
 
 /**
- * Entries of one actor at one instant about the same object, as one line; approvals also of
- * several VMs, one after the other.
+ * Entries of one actor at one instant about the same object, as one line; approvals of a tenant
+ * also of several VMs, one after the other.
  * @param {any[]} entries The newest first.
  */
 export function grouped(entries) {
   /** @type {any[][]} */
   const found = [];
   /** @type {Map<string, any[]>} */
-  const approvals = new Map();
+  const open = new Map();
   for (const each of entries) {
-    const approval = approvalOf(each);
-    const others = approvals.get(approval);
-    if (approval && others) {
+    const common = commonOf(each);
+    const others = open.get(common);
+    if (common && others && time.at(others[0].at) - time.at(each.at) <= SPAN_MS) {
       others.push(each);
       continue;
     }
     const last = found.at(-1)?.[0];
     const isSame =
-      !approval &&
+      !common &&
       last &&
       last.at === each.at &&
       last.actor === each.actor &&
@@ -59,7 +67,7 @@ export function grouped(entries) {
     else {
       const group = [each];
       found.push(group);
-      if (approval) approvals.set(approval, group);
+      if (common) open.set(common, group);
     }
   }
   return found;
@@ -76,7 +84,7 @@ export const whoOf = ([entry, ...others]) =>
 
 /** The VMs of approvals; null: it is another change. @param {any[]} group */
 export const approvedVms = (group) =>
-  approvalOf(group[0]) ? [...new Set(group.flatMap((each) => subjects(each, "vm")))] : null;
+  isApproval(group[0]) ? [...new Set(group.flatMap((each) => subjects(each, "vm")))] : null;
 
 /** What was approved, before its VMs. @param {any[]} group */
 export const approvedWhat = (group) =>
@@ -117,6 +125,14 @@ function sentence(group) {
       ${reason ? html`<q>${reason}</q>` : nothing}</span
     >`;
   }
+  if (group.length > 1 && /^token /.test(group[0].what))
+    return html`<span
+      >${group[0].what.replace("token", "tokens")}:
+      ${some(
+        group.map((each) => each.detail),
+        3,
+      )}</span
+    >`;
   // Of what happened at once, the failure or the last step says the most.
   const entry = group.find((each) => BAD.test(each.what)) ?? group[0];
   const same = group.filter((each) => each.what === entry.what);

@@ -71,6 +71,8 @@ function clusterRow(tree, cluster, racks, isOpen) {
     { text: `${counts.done ?? 0}/${hosts}`, form: "" },
     ...summary(counts).slice(0, 2),
   ];
+  const shortly = fitting(words, cluster.cluster);
+  const rest = words.slice(shortly.length).map((each) => each.text);
   const shown = [...racks]
     .sort((a, b) => urgency(b) - urgency(a))
     .slice(0, LANES_MAX)
@@ -82,23 +84,26 @@ function clusterRow(tree, cluster, racks, isOpen) {
     kind: "cluster",
     level: 1,
     name: cluster.cluster || "–",
-    words,
+    words: shortly,
     isOpen,
     lanes: isOpen ? [] : lanes,
     work: isOpen ? undefined : workOf(tree, cluster, racks),
-    more: isOpen ? "" : count(cluster.racks, "rack"),
+    // What has no room in the first line is in the second one, which an open row lacks.
+    more: isOpen ? "" : [...rest, count(cluster.racks, "rack")].join(" · "),
     spoken: `cluster ${cluster.cluster}, ${words.map((each) => each.text).join(", ")}`,
   };
   return row;
 }
 
-/** Maximum characters of the texts next to the name of a rack. */
-const TEXT_CHARACTERS_MAX = 28;
+/** Maximum characters of a name and the texts next to it; those of a name are wider. */
+const CHARACTERS_MAX = 33;
+const NAME_WIDTH = 1.3;
 
-/** The first texts that fit next to a name. @param {Row["words"]} words */
-function fitting(words) {
-  let left = TEXT_CHARACTERS_MAX;
-  return words.filter(({ text }, index) => (left -= text.length + 3) > 0 || index === 0);
+/** The first texts that fit next to a name. @param {Row["words"]} words @param {string} name */
+function fitting(words, name) {
+  let left = CHARACTERS_MAX - NAME_WIDTH * name.length;
+  const end = words.findIndex(({ text }, index) => (left -= text.length + 3) < -2 && index > 0);
+  return end < 0 ? words : words.slice(0, end);
 }
 
 /** @param {any} rack @param {boolean} isOpen @returns {Row} */
@@ -113,7 +118,7 @@ function rackRow(rack, isOpen) {
     kind: "rack",
     level: 2,
     name: within(rack.rack, rack.cluster),
-    words: fitting(words),
+    words: fitting(words, within(rack.rack, rack.cluster)),
     isOpen,
     lanes: isOpen ? [] : [bars(rack.lane)],
     spoken: `rack ${rack.rack}, ${words.map((each) => each.text).join(", ")}`,

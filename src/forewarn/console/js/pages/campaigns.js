@@ -19,7 +19,7 @@ const endedCard = (ended, left) =>
         >${left ? `${number(ended.length)} of ${number(ended.length + left)}` : ended.length}</span
       >
     </header>
-    ${ended.map(campaignCard)} ${olderButton(left)}
+    ${ended.map(campaignCard)} ${olderButton(every, left)}
   </section>`;
 
 function view() {
@@ -46,7 +46,11 @@ function view() {
                     )
               }
             </section>
-            ${ended.length ? endedCard(ended, Math.max(0, total() - campaigns.length)) : ""}`;
+            ${
+              ended.length
+                ? endedCard(ended, Math.max(0, total(every.value) - campaigns.length))
+                : ""
+            }`;
         })}
       </div>
     </div>`;

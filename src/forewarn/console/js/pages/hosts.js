@@ -9,15 +9,17 @@ import { empty, hostLink, loaded } from "../parts.js";
 import { foundTable, moreNote } from "./found.js";
 import { about, side } from "./host_side.js";
 import { asked, look } from "../query.js";
-import { count } from "../text.js";
+import { count, some } from "../text.js";
 
 /** Rows that are shown, and hosts that one request reads. */
 const ROWS_MAX = 300;
+/** VMs that the row of a host names. */
+const VMS_NAMED = 5;
 /** The sums of the fleet, and the names of its clusters and racks. */
 const overview = resource("/v1/fleet/overview", { topics: ["history", "problems"], pause: 5000 });
 
 /** @param {string} query @returns {Promise<any>} Some hosts, and whatever follows them. */
-const some = (query) => get(`/v1/fleet?${query}&limit=${ROWS_MAX}`);
+const hostsOf = (query) => get(`/v1/fleet?${query}&limit=${ROWS_MAX}`);
 
 /**
  * @param {string} text
@@ -49,7 +51,7 @@ function noneIfGone(error) {
 async function search(text, zone) {
   const part = encodeURIComponent(text);
   if (!text) {
-    const page = await some(`${zone ? `zone=${encodeURIComponent(zone)}&` : ""}after=hosts:`);
+    const page = await hostsOf(`${zone ? `zone=${encodeURIComponent(zone)}&` : ""}after=hosts:`);
     return {
       hosts: page.hosts,
       vms: [],
@@ -62,9 +64,9 @@ async function search(text, zone) {
   const { found, more: isCut } = await findAll(text);
   const names = found.filter((each) => each.kind === "host").map((each) => each.name);
   const pages = await Promise.all([
-    ...(names.includes(text) ? [some(`host=${part}`)] : []),
-    ...(names.some((each) => each !== text) ? [some(`after=hosts:${part}`)] : []),
-    ...places.map((kind) => some(`${kind}=${part}&after=hosts:`).catch(noneIfGone)),
+    ...(names.includes(text) ? [hostsOf(`host=${part}`)] : []),
+    ...(names.some((each) => each !== text) ? [hostsOf(`after=hosts:${part}`)] : []),
+    ...places.map((kind) => hostsOf(`${kind}=${part}&after=hosts:`).catch(noneIfGone)),
   ]);
   /** @type {Map<string, any>} */
   const hosts = new Map();
@@ -96,6 +98,14 @@ const inWork = () =>
       .map((/** @type {any} */ [, name, state]) => [name, state]),
   );
 
+/** Who has cordoned a host, and why. @param {any} host */
+const whyOf = ({ cordons }) =>
+  cordons.length
+    ? html`${cordons
+          .map((/** @type {any} */ { by, reason }) => (reason ? `${by}: ${reason}` : by))
+          .join("; ")}<br />`
+    : nothing;
+
 /** @param {any} host @param {Set<string>} isDown @param {Map<string, string>} works */
 function row(host, isDown, works) {
   const down = host.vms.filter((/** @type {string} */ each) => isDown.has(each)).length;
@@ -122,6 +132,7 @@ function row(host, isDown, works) {
               : (works.get(host.name) ?? host.state)
       }
     </td>
+    <td class="names">${whyOf(host)}<span class="mono soft">${some(host.vms, VMS_NAMED)}</span></td>
   </tr>`;
 }
 
@@ -154,6 +165,7 @@ function table({ hosts, vms, more, isCut }) {
               <th class="num">VMs</th>
               <th class="num">Down</th>
               <th>State</th>
+              <th class="names">Its VMs, and why it is cordoned</th>
             </tr>
           </thead>
           <tbody>

@@ -52,7 +52,7 @@ function view() {
   return html`<h1 class="vh">Reports</h1>
     ${loaded(every, () => {
       const campaigns = known();
-      const left = Math.max(0, total() - campaigns.length);
+      const left = Math.max(0, total(every.value) - campaigns.length);
       return html`<section class="card" aria-labelledby="reports">
         <header><h2 id="reports">${count(campaigns.length + left, "report")}</h2></header>
         ${
@@ -60,7 +60,7 @@ function view() {
             ? table(campaigns)
             : empty("No report", "A campaign has one from its start: what it did, and how it went.")
         }
-        ${olderButton(left)}
+        ${olderButton(every, left)}
       </section>`;
     })}`;
 }
