@@ -55,7 +55,10 @@ def main() -> int:
     about = (
         f"{words.action} {words.vm} for {call['operation']} call {call['generation']}"
     )
-    write_mark(words.directory, f"vm.{words.vm}", call["mark"], "begun")
+    if is_later(words.directory, f"vm.{words.vm}", call):
+        print("a replica that leads in a later term has made another call meanwhile")
+        return RUNS
+    write_mark(words.directory, f"vm.{words.vm}", call, "begun")
     note(words.directory, f"begun {about}")
     time.sleep(max(words.seconds, 0.0))
     if words.wait_for is not None and not wait_for(words.wait_for):
@@ -70,7 +73,7 @@ def main() -> int:
             return RUNS
         print(f"vm-host: {where}")
     (words.directory / f"vm.{words.vm}").write_text(where)
-    write_mark(words.directory, f"vm.{words.vm}", call["mark"], "done")
+    write_mark(words.directory, f"vm.{words.vm}", call, "done")
     note(words.directory, f"done {about}")
     print(f"{words.vm} is on {where}" if where else f"{words.vm} is down")
     return DONE
@@ -114,10 +117,19 @@ def probe(directory: Path, vm: str, operation: str) -> int:
     return DONE if any(line.startswith("done") for line in about) else UNKNOWN
 
 
-def write_mark(directory: Path, place: str, mark: str, state: str) -> None:
+def is_later(directory: Path, place: str, call: dict[str, Any]) -> bool:
+    """Return whether the mark there has a later term: the leader of the call was paused."""
+    file = directory / f"mark.{place}"
+    before: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    is_of_store: bool = before.get("store") == call["store"]
+    return is_of_store and 0 < call["term"] < before["term"]
+
+
+def write_mark(directory: Path, place: str, call: dict[str, Any], state: str) -> None:
     """Keep the last mark of a VM or host, before its work and after it."""
     fresh = directory / f"new-mark.{place}"
-    fresh.write_text(json.dumps({"mark": mark, "state": state}))
+    about = {name: call[name] for name in ("mark", "term", "store")}
+    fresh.write_text(json.dumps({**about, "state": state}))
     fresh.replace(directory / f"mark.{place}")
 
 

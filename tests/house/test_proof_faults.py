@@ -18,6 +18,7 @@ from forewarn.cluster.lease import Seat
 from forewarn.cluster.port import Role
 from forewarn.cluster.times import CLOCK_ERROR, Times
 from forewarn.control import driver_link
+from forewarn.drivers import marks
 from forewarn.service.cluster import follower, gate, keeper
 from forewarn.store import memory_cluster
 from forewarn.store.memory_cluster import SharedMemory
@@ -180,6 +181,14 @@ FAULTS = (
         GATE.test_call_that_another_replica_may_still_make_is_not_made_here,
         GATE.Service,
         (True,),
+    ),
+    Fault(
+        "P3.4",
+        marks,
+        "check_replacing",
+        _always(None),
+        GATE.test_call_of_a_leader_that_was_paused_changes_nothing_after_a_newer_call,
+        GATE.Service,
     ),
     Fault(
         "P3.5",

@@ -7,6 +7,7 @@ transactions, one after the other.
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import islice, takewhile
 from typing import Protocol, TypeAlias, TypeVar
@@ -52,6 +53,8 @@ from forewarn.protocol.operations import CallState, Operation
 from forewarn.protocol.visits import Visit, is_visit_id
 from forewarn.store import kinds
 from forewarn.store.port import Store, every, latest
+from forewarn.store.records import LEADER_KEY, Leader
+from forewarn.store.sequence import name_of_store
 
 T = TypeVar("T")
 
@@ -133,6 +136,8 @@ class DriverLink:
         self._checkpoint = checkpoint
         self._held = HeldCalls(gate)
         self._is_shared = gate.is_shared
+        self._store_name = ""
+        """The name of the store in marks; empty: it was not read yet, or has no secret."""
         self._answers: deque[CallAnswer] = deque()
         self._reports: deque[Report] = deque()
         self._ends: deque[_End] = deque()
@@ -151,19 +156,28 @@ class DriverLink:
 
     # Effects of a commit
 
-    def follow(self, effects: Effects, now: Micros) -> None:
-        """Run the driver effects of a committed transaction."""
+    def follow(self, effects: Effects, now: Micros, *, term: int) -> None:
+        """Run the driver effects of a transaction that was committed in `term`."""
         for operation_id, generation in effects.aborts:
             self._held.drop(operation_id, generation)
             self._stop(operation_id, generation, is_late=False, now=now)
         for call in effects.calls:
-            self._held.add(call)
+            self._held.add(self._with_term(call, term) if self._is_shared else call)
         if effects.calls:
             self.begin_ready(now)
         for question in effects.questions:
             self._inquirer.ask(question, now=now)
             self._checkpoint("asked")
         self.abilities.want(effects.arrivals)
+
+    def _with_term(self, call: Call, term: int) -> Call:
+        """Return a call with the term and the store, for its marks."""
+        if not self._store_name:
+            leader = latest(self._store, lambda reader: reader.get(Leader, LEADER_KEY))
+            self._store_name = "" if leader is None else name_of_store(leader.secret)
+        if not self._store_name:
+            return call
+        return replace(call, term=term, store=self._store_name)
 
     def begin_ready(self, now: Micros) -> None:
         """Make the calls whose documents are served everywhere, and no others."""

@@ -419,7 +419,7 @@ class Plane:
         if effects.changed:
             self._listener.changed(tuple(effects.changed))
         self._checkpoint("published")
-        self._link.follow(effects, now)
+        self._link.follow(effects, now, term=self._term)
         self._follow_ups.take(effects)
         self._owe(now)
 

@@ -19,7 +19,7 @@ from forewarn.drivers.marks import (
     places_of,
     traces_of,
 )
-from forewarn.drivers.port import Call, Probe, Verdict, not_started
+from forewarn.drivers.port import Call, DriverError, Probe, Verdict, not_started
 from forewarn.drivers.tasks import Fault, FaultKind, Task, note_of, task_from
 from forewarn.instants import Micros
 
@@ -37,6 +37,8 @@ class Domains:
         self._journal = journal or MemoryJournal()
         self._marks: dict[str, str] = {}
         """The text of the mark by place, such as `vm:web_0`; empty: unreadable."""
+        self._terms: dict[str, tuple[int, str]] = {}
+        """The term and store of the mark by place; 0 if the service has no replicas."""
         self._tasks_by_mark: dict[str, Task] = {}
         """The work by the text of its mark."""
         self._order: deque[str] = deque()
@@ -47,6 +49,19 @@ class Domains:
                 self._order.append(name)
             else:
                 self._marks[key] = note["mark"]
+                self._terms[key] = note.get("term", 0), note.get("store", "")
+
+    def check_term(self, call: Call) -> None:
+        """Raise DriverError if a place of a call has the mark of a later term."""
+        for place in places_of(call):
+            key = _key(call, place)
+            if text := self._marks.get(key):
+                term, store = self._terms[key]
+                before = parse_mark(text, MarkState.BEGUN.value, term=term, store=store)
+                try:
+                    marks.check_replacing(mark_of(call), before)
+                except marks.LaterTermError as error:
+                    raise DriverError(str(error)) from error
 
     def carry_out(self, task: Task, fault: Fault | None) -> None:
         """Mark the places of a call, then begin its work."""
@@ -62,8 +77,10 @@ class Domains:
                 self._forget(key)
                 continue
             mark = "" if kind is FaultKind.MARK_UNREADABLE else text
-            self._marks[key] = mark
-            self._journal.write(key, {"mark": mark})
+            call = task.call
+            self._marks[key], self._terms[key] = mark, (call.term, call.store)
+            term = {"term": call.term, "store": call.store} if call.term else {}
+            self._journal.write(key, {"mark": mark, **term})
         if fault is None or fault.kind is not FaultKind.MARK_ONLY:
             self.work_on(task)
 
@@ -148,6 +165,7 @@ class Domains:
 
     def _forget(self, key: str) -> None:
         self._marks.pop(key, None)
+        self._terms.pop(key, None)
         self._journal.forget(key)
 
 

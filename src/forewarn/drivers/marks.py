@@ -3,7 +3,14 @@
 A mark is kept by the VM's domain, or by the host for a host step, and not by the driver.
 A driver whose memory is not the one that got a call reads the marks, and can then often
 tell the outcome. A mark proves only what it says: without one, a call may have been
-made and its mark lost, so the outcome stays unknown. Pure.
+made and its mark lost, so the outcome stays unknown.
+
+A leader whose process was paused just before a call can make it late, when another replica
+leads. So a mark has the term of its call, and a call of an earlier term neither replaces
+it nor changes anything at that place (`check_replacing`). This does not guard a VM without
+a process, which has no mark in QEMU, nor a pause between the look and the write in libvirt,
+which has no compare-and-set. Before it matters, an operator has resolved the outcome of
+the late call, because a new leader makes no call that another replica got. Pure.
 """
 
 import re
@@ -40,6 +47,11 @@ class Mark:
     work: str
     """The action, or the kind of host step."""
     state: MarkState = MarkState.BEGUN
+    term: int = 0
+    """Term of the replica that made the call; 0: a service without replicas, or an older
+    version."""
+    store: str = ""
+    """Name of the store whose term it is."""
 
     @property
     def text(self) -> str:
@@ -54,10 +66,33 @@ def mark_of(call: Call, state: MarkState = MarkState.BEGUN) -> Mark:
         generation=call.generation,
         work=call.action.value if call.step is None else call.step.kind.value,
         state=state,
+        term=call.term,
+        store=call.store,
     )
 
 
-def parse_mark(text: str, state: str) -> Mark:
+class LaterTermError(Exception):
+    """A mark of a later term is there; the text is for an operator."""
+
+
+def check_replacing(mark: Mark, before: Mark | None) -> None:
+    """Raise LaterTermError if `mark` must not replace the mark that is there.
+
+    A call without a term replaces each: the service has no other replica. So does a call
+    of another store, whose terms are others.
+    """
+    if (
+        before is not None
+        and before.store == mark.store
+        and 0 < mark.term < before.term
+    ):
+        raise LaterTermError(
+            f"the call {mark.text} of term {mark.term} is not made: a replica that leads in"
+            f" term {before.term} has made {before.text} meanwhile"
+        )
+
+
+def parse_mark(text: str, state: str, *, term: int = 0, store: str = "") -> Mark:
     """Return the mark with this text; raises ValueError."""
     match = _TEXT.fullmatch(text)
     if match is None:
@@ -67,6 +102,8 @@ def parse_mark(text: str, state: str) -> Mark:
         generation=int(match[2]),
         work=match[3],
         state=MarkState(state),
+        term=term,
+        store=store,
     )
 
 

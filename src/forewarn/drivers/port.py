@@ -68,6 +68,11 @@ class Call:
     waiting: tuple[str, ...] = ()
     """If the driver chooses the hosts of VMs: other hosts of the same request that wait
     for their turn, the next one first. A VM that moves there is moved again later."""
+    term: int = 0
+    """Term of the replica that makes the call; 0: the service has no replicas. A call must
+    not replace the mark of a later term of the same store."""
+    store: str = ""
+    """Name of the store whose terms these are; empty without a term."""
 
     @property
     def name(self) -> tuple[str, int]:

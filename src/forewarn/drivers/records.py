@@ -60,6 +60,8 @@ def note_of(plan: Plan) -> dict[str, Any]:
         "generation": call.generation,
         "host": call.host,
         "seconds": call.duration_seconds,
+        "term": call.term,
+        "store": call.store,
     }
     if call.step is not None:
         return {**_note_of_step(plan, call.step), **note}
@@ -92,6 +94,8 @@ def _note_of_step(plan: Plan, step: HostStep) -> dict[str, Any]:
         **about,
         "arguments": dict(step.arguments),
         "mark": mark_of(call).text,
+        "term": call.term,
+        "store": call.store,
     }
     runs = [
         {"vm": "", "to_host": "", "words": run.words, "input": request}
@@ -131,6 +135,8 @@ def plan_from(note: dict[str, Any]) -> Plan:
             duration_seconds=note["seconds"],
             step=step,
             campaign=note.get("campaign", ""),
+            term=note.get("term", 0),
+            store=note.get("store", ""),
         ),
         runs=runs,
         timeout=note["timeout"],

@@ -223,8 +223,7 @@ class SimulatedDriver:
             # The clock can have been set since the turn began, and the call ends by it.
             now = self._clock.now()
         if call.operation_id not in self._tasks:
-            # If the memory and a backup of the store were lost together, a mark tells
-            # that the call was made.
+            # A mark shows the call if memory and a backup of the store were lost.
             self._take_over(call, now=now)
         known = self._tasks.get(call.operation_id)
         if known is not None and known.call.generation >= call.generation:
@@ -233,6 +232,7 @@ class SimulatedDriver:
         fault = self._next_fault(call)
         if fault is not None and fault.kind is FaultKind.REFUSE:
             raise DriverError(fault.reason)
+        self._domains.check_term(call)
         self._supersede(call)
         task = task_of(call, fault, begun=now, impact=self.duration_of(call))
         task = self._targets.choose(task)

@@ -6,6 +6,7 @@ messages therefore sort in the order of the decisions, even after a restart or i
 clock was set back.
 """
 
+import hashlib
 import re
 from dataclasses import replace
 
@@ -46,6 +47,16 @@ def term_of(key: str) -> int | None:
     if matched is None or (matched[2] is not None) != (int(matched[1]) == LEGACY_TERM):
         return None
     return int(matched[1])
+
+
+def name_of_store(secret: str) -> str:
+    """Return a name of the store with this secret, which others may see; empty without one.
+
+    A new store begins at term 1, so the terms of two stores cannot be compared.
+    """
+    if not secret:
+        return ""
+    return hashlib.sha256(f"name of the store {secret}".encode()).hexdigest()[:12]
 
 
 class Numbers:

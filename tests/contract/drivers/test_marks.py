@@ -1,13 +1,22 @@
 """The contract of drivers about marks: the memory is lost, and the VMs still know."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from forewarn.drivers.journal import FileJournal, MemoryJournal
-from forewarn.drivers.port import Call, CallVm, Probe, ProbeState, VmVerdict
+from forewarn.drivers.port import (
+    Call,
+    CallVm,
+    DriverError,
+    Probe,
+    ProbeState,
+    Verdict,
+    VmVerdict,
+)
 from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.operations import Action
 from tests.contract.drivers.libvirt_world import LibvirtWorld
@@ -184,3 +193,52 @@ def test_host_step_whose_mark_was_lost_is_unknown(world: World) -> None:
     world.begin(step_of())
     world.pass_until_reported()
     assert world.probe_for(step_of(), lost(world)) is ProbeState.UNKNOWN
+
+
+# The marks of a leader that was paused just before its call
+
+
+def in_term(call: Call, term: int, store: str = "a1") -> Call:
+    return replace(call, term=term, store=store)
+
+
+def late_reports_of(world: World, call: Call) -> list[Verdict]:
+    """Return the results of a call that a former leader makes, by a driver of its own."""
+    lost(world)
+    with suppress(DriverError):
+        world.begin(call)
+        return [report.verdict for report in world.pass_until_reported()]
+    return [Verdict.FAILED]
+
+
+def test_call_of_an_earlier_term_neither_acts_nor_replaces_the_mark(
+    world: World,
+) -> None:
+    """An operator resolved `op-1`, and the next leader has made `op-2`.
+
+    Then the process of the former leader continues, and makes the first call of `op-1`.
+    """
+    newer = in_term(call_of(operation="op-2"), 8)
+    world.begin(newer)
+    world.pass_until_reported()
+    late = in_term(call_of(Action.REDEPLOY), 7)
+    assert late_reports_of(world, late) == [Verdict.FAILED]
+    probe = probe_of_lost(world, newer)
+    assert probe.state is ProbeState.DONE
+    assert probe.report is not None
+    assert probe.report.result_of("web_0").host in {"", "h1"}
+
+
+def test_call_of_another_store_or_a_later_term_replaces_the_mark(world: World) -> None:
+    world.begin(in_term(call_of(operation="op-2"), 8))
+    world.pass_until_reported()
+    # A new store begins at term 1.
+    other = in_term(call_of(operation="op-3"), 1, "b2")
+    assert late_reports_of(world, other) == [Verdict.DONE]
+    assert probe_of_lost(world, other).state is ProbeState.DONE
+    later = in_term(call_of(operation="op-4"), 9)
+    assert late_reports_of(world, later) == [Verdict.DONE]
+    # A service without replicas has no terms.
+    alone = call_of(operation="op-5")
+    assert late_reports_of(world, alone) == [Verdict.DONE]
+    assert probe_of_lost(world, alone).state is ProbeState.DONE

@@ -1,17 +1,19 @@
 """Driver calls wait until all replicas serve the documents of their commit."""
 
+from itertools import count
+
 import pytest
 
 from forewarn.clock import VirtualClock
 from forewarn.control.call_gate import HeldCalls
 from forewarn.control.execution import release
 from forewarn.control.plane import Plane
-from forewarn.control.requests import failures, fleet_changes, verbs
+from forewarn.control.requests import failures, fleet_changes, outcome, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.journal import MemoryJournal
-from forewarn.drivers.port import Call
+from forewarn.drivers.port import Call, DriverError
 from forewarn.drivers.simulated import Fault, FaultKind, SimulatedDriver
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
@@ -71,8 +73,14 @@ class Log(SimulatedDriver):
     """Writes down which calls were made, over all services."""
 
     made: list[tuple[str, int]]
+    paused_at: Call | None = None
+    """The call that its process is about to make, and does not; None: it is not paused."""
+    pauses = False
 
     def begin(self, call: Call, *, now: Micros) -> None:
+        if self.pauses:
+            self.paused_at = call
+            return
         self.made.append(call.name)
         super().begin(call, now=now)
 
@@ -98,6 +106,7 @@ class Service:
         self.store, self.journal = MemoryStore(), MemoryJournal()
         self.marks, self.is_shared = MemoryJournal(), True
         self.clock = VirtualClock(START)
+        self.seeds = count(7)
         self.made: list[tuple[str, int]] = []
         self.start()
         wanted = read_fleet(FLEET, name="fleet.toml")
@@ -117,7 +126,8 @@ class Service:
             store=self.store,
             driver=driver,
             policy=Policy(retry_delay=MINUTE, driver_timeout=10 * MINUTE),
-            ids=RandomIds(7),
+            # No service has the IDs of another one.
+            ids=RandomIds(next(self.seeds)),
             listener=self.listener,
             gate=self.gate,
         )
@@ -215,6 +225,45 @@ def test_call_that_another_replica_may_still_make_is_not_made_here(
     assert service.made == ([first] if is_shared else [first, second])
     is_unknown = operation.call_state is CallState.UNKNOWN
     assert is_unknown is is_shared
+
+
+def test_call_of_a_leader_that_was_paused_changes_nothing_after_a_newer_call(
+    service: Service,
+) -> None:
+    """Its process passes the gate, and is paused until the next leader has made a call."""
+    service.driver.pauses = True
+    service.freeze("h1")
+    service.open(service.gate.commits)
+    late, journal = service.driver.paused_at, service.journal
+    assert late is not None
+    # Another machine leads. An operator says that the call was not made.
+    service.journal = MemoryJournal()
+    service.start()
+    service.open(99)
+    service.plane.order(
+        Who(actor=operator("test")),
+        lambda work: outcome.resolve(work, late.operation_id, done=False),
+        now=service.clock.now(),
+    )
+    service.freeze("h1")
+    [newer] = service.made
+    assert newer != late.name
+    # The first machine continues. It sees the marks as they are now.
+    former = SimulatedDriver(journal=journal, marks=service.marks)
+    with pytest.raises(DriverError, match=f"{newer[0]}.{newer[1]}.freeze meanwhile"):
+        former.begin(late, now=service.clock.now())
+    former.close()
+
+
+def test_calls_of_a_service_alone_have_no_term(service: Service) -> None:
+    service.is_shared = False
+    service.start()
+    service.driver.pauses = True
+    service.freeze("h1")
+    service.open(service.gate.commits)
+    call = service.driver.paused_at
+    assert call is not None
+    assert (call.term, call.store) == (0, "")
 
 
 def test_call_that_ends_in_the_transaction_that_starts_it_is_never_made(

@@ -158,6 +158,8 @@ def test_a_program_reads_the_call_and_inherits_nothing_else(bench: Bench) -> Non
         "host": "h1",
         "to_host": None,
         "seconds": -1,
+        "term": 0,
+        "store": "",
         "mark": "op-1.1.reboot",
         "closed": [],
         "waiting": [],

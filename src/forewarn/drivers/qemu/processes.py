@@ -9,7 +9,12 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
-from forewarn.drivers.marks import Mark, parse_mark
+from forewarn.drivers.marks import (
+    LaterTermError,
+    Mark,
+    check_replacing,
+    parse_mark,
+)
 from forewarn.drivers.qemu.places import Places
 from forewarn.drivers.qemu.qmp import (
     ClosedError,
@@ -85,8 +90,19 @@ async def _find_on(places: Places, vm: str, hosts: Sequence[str]) -> Whereabouts
 
 
 async def write_mark(monitor: Monitor, mark: Mark) -> None:
-    """Leave a mark in a process; raises MonitorError."""
+    """Leave a mark in a process; raises MonitorError.
+
+    It does not replace the mark of a later term. QEMU serves one client of a monitor at a
+    time, so nothing comes between the look and the write.
+    """
+    if mark.term:
+        try:
+            check_replacing(mark, await read_mark(monitor))
+        except LaterTermError as error:
+            raise MonitorError(str(error)) from error
     text = f"{mark.text} {mark.state.value}"
+    if mark.term:
+        text += f" {mark.term} {mark.store}"
     try:
         await monitor.execute(
             "qom-set",
@@ -106,8 +122,8 @@ async def read_mark(monitor: Monitor) -> Mark | None:
         text = await monitor.execute(
             "qom-get", {"path": f"/objects/{MARK}", "property": "identity"}
         )
-        name, _, state = str(text).partition(" ")
-        return parse_mark(name, state)
+        name, state, term, store, *_ = [*str(text).split(" "), "0", ""]
+        return parse_mark(name, state, term=int(term), store=store)
     except CommandError as error:
         if error.kind != "DeviceNotFound":
             raise

@@ -110,7 +110,13 @@ def _order() -> Order:
         host=call["host"],
         to_host=call["to_host"] or "",
         seconds=call["seconds"],
-        mark=parse_mark(call["mark"], MarkState.BEGUN.value),
+        mark=parse_mark(
+            call["mark"],
+            MarkState.BEGUN.value,
+            # A call of an older version has none.
+            term=call.get("term", 0),
+            store=call.get("store", ""),
+        ),
     )
 
 

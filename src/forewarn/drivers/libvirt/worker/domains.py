@@ -146,7 +146,18 @@ class Domains:
         return self.do(domain, read)
 
     def write_mark(self, domain: Domain, mark: Mark) -> None:
-        """Leave a mark at a domain; raises WorkError."""
+        """Leave a mark at a domain; raises WorkError.
+
+        It does not replace the mark of a later term. libvirt has no compare-and-set, so a
+        process that is paused between the look and the write is not noticed.
+        """
+        before = self.read_mark(domain) if mark.term else None
+        is_ours = before is not None and before.store == mark.store
+        if before is not None and is_ours and mark.term < before.term:
+            raise WorkError(
+                f"the call {mark.text} of term {mark.term} is not made: a replica that"
+                f" leads in term {before.term} has made {before.text} meanwhile"
+            )
         self.write_metadata(
             domain,
             marks.element_of(mark),

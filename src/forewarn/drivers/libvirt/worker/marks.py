@@ -16,8 +16,11 @@ PREFIX = "forewarn"
 def element_of(mark: Mark) -> str:
     """Return the element of a mark."""
     stop = f" stop={quoteattr(mark.stop)}" if mark.stop else ""
+    term = ""
+    if mark.term:
+        term = f' term="{mark.term}" store={quoteattr(mark.store)}'
     name, state = quoteattr(mark.text), quoteattr(mark.state)
-    return f"<call name={name} state={state}{stop}/>"
+    return f"<call name={name} state={state}{stop}{term}/>"
 
 
 def mark_in(text: str) -> Mark | None:
@@ -34,4 +37,6 @@ def mark_in(text: str) -> Mark | None:
         text=name,
         state=element.get("state", BEGUN),
         stop=element.get("stop", ""),
+        term=int(term) if (term := element.get("term", "")).isdecimal() else 0,
+        store=element.get("store", ""),
     )

@@ -82,6 +82,10 @@ class Mark:
     stop: str = ""
     """ASKED before the call stops the guest, STOPPED when it does not run any more. A call
     that has started it leaves a mark without it."""
+    term: int = 0
+    """Term of the replica that made the call; 0: a service without replicas."""
+    store: str = ""
+    """Name of the store whose term it is."""
 
     @property
     def operation(self) -> str:
@@ -118,7 +122,7 @@ def order_from(note: dict[str, Any]) -> Order:
         host=note["host"],
         to_host=note["to_host"] or "",
         seconds=note["seconds"],
-        mark=Mark(note["mark"]),
+        mark=Mark(note["mark"], term=note.get("term", 0), store=note.get("store", "")),
     )
 
 
