@@ -74,9 +74,9 @@ class World:
         """Maintain h1 with the approval of the VM; return the operation at its end."""
         return self.ended(self.start(impact))
 
-    def start(self, impact: str) -> str:
+    def start(self, impact: str, **more: Any) -> str:
         """Start maintenance of h1 with the approval of the VM; return its name."""
-        name = self.order("maintain", hosts=["h1"], impact=impact)
+        name = self.order("maintain", hosts=["h1"], impact=impact, **more)
         [event] = self.service.document("web_0")["Events"]
         assert self.service.approve("web_0", event["EventId"]) == 200
         return name
