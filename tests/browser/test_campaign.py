@@ -22,9 +22,8 @@ FOUND_LATE = """() => {
 }"""
 
 
-@pytest.fixture
-def campaign(place: Place) -> str:
-    """Return a campaign that has announced its first host."""
+def begun(place: Place) -> str:
+    """Start a campaign, and return its ID when it has announced its first host."""
     found = place.start_campaign()
     eventually(
         lambda: place.ask(f"/v1/campaigns/{found}"),
@@ -32,6 +31,18 @@ def campaign(place: Place) -> str:
         what="the first host",
     )
     return found
+
+
+@pytest.fixture
+def campaign(place: Place) -> str:
+    """Return a campaign of a service for one test."""
+    return begun(place)
+
+
+@pytest.fixture(scope="module")
+def watched(shared: Place) -> str:
+    """Return a campaign that tests only look at."""
+    return begun(shared)
 
 
 def opened(page: Page, campaign: str, place: Place) -> str:
@@ -43,9 +54,9 @@ def opened(page: Page, campaign: str, place: Place) -> str:
 
 
 def test_head_counts_all_hosts(
-    place: Place, campaign: str, new_tab: Callable[..., Tab]
+    shared: Place, watched: str, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(place).open(f"campaigns/{campaign}")
+    page = new_tab(shared).open(f"campaigns/{watched}")
     progress = page.get_by_role("region", name="Progress")
     expect(progress.get_by_role("img")).to_have_attribute(
         "aria-label", re.compile("announced of 12")
@@ -84,10 +95,10 @@ def test_drawer_says_why_a_host_waits(
 
 
 def test_browser_need_not_find_the_modules_of_a_page_one_after_the_other(
-    place: Place, campaign: str, new_tab: Callable[..., Tab]
+    shared: Place, watched: str, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(place).open(f"campaigns/{campaign}")
-    opened(page, campaign, place)
+    page = new_tab(shared).open(f"campaigns/{watched}")
+    opened(page, watched, shared)
     assert page.evaluate(FOUND_LATE) == []
 
 
@@ -108,18 +119,18 @@ def test_change_of_a_host_comes_by_the_stream(
 
 
 def test_link_with_a_host_opens_its_row(
-    place: Place, campaign: str, new_tab: Callable[..., Tab]
+    shared: Place, watched: str, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(place).open(f"campaigns/{campaign}?host=c2-r1-2")
+    page = new_tab(shared).open(f"campaigns/{watched}?host=c2-r1-2")
     selected = page.locator('.row[data-id="h:c2-r1-2"]')
     expect(selected).to_have_attribute("aria-selected", "true")
 
 
 def test_timeline_is_one_tab_stop_and_opens_by_keys(
-    place: Place, campaign: str, new_tab: Callable[..., Tab]
+    shared: Place, watched: str, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(place).open(f"campaigns/{campaign}")
-    host = opened(page, campaign, place)
+    page = new_tab(shared).open(f"campaigns/{watched}")
+    host = opened(page, watched, shared)
     assert page.locator('.row[tabindex="0"]').count() == 1
     page.locator('.row[tabindex="0"]').focus()
     page.keyboard.press("Home")
@@ -183,16 +194,16 @@ def test_stop_by_keys_asks_first(
 
 
 def test_dialog_says_what_the_service_counts(
-    place: Place, campaign: str, new_tab: Callable[..., Tab]
+    shared: Place, watched: str, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(place).open(f"campaigns/{campaign}")
+    page = new_tab(shared).open(f"campaigns/{watched}")
     page.get_by_role("button", name="Stop").click()
     dialog = page.get_by_role("dialog", name="Stop microcode?")
     expect(dialog).to_contain_text("1 host cancelled without impact: 2 VMs of 2")
     expect(dialog).to_contain_text("11 hosts not begun")
     expect(dialog.get_by_role("button", name="Stop 1 + 11 hosts")).to_be_visible()
     dialog.get_by_role("button", name="Keep running").click()
-    assert place.ask(f"/v1/campaigns/{campaign}")["state"] == "Running"
+    assert shared.ask(f"/v1/campaigns/{watched}")["state"] == "Running"
 
 
 @pytest.mark.long
@@ -285,9 +296,9 @@ def test_two_operators_see_each_other(
 
 
 def test_narrow_page_has_stop_under_the_thumb(
-    place: Place, campaign: str, new_tab: Callable[..., Tab]
+    shared: Place, watched: str, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(place, viewport=NARROW).open(f"campaigns/{campaign}")
+    page = new_tab(shared, viewport=NARROW).open(f"campaigns/{watched}")
     stop = page.get_by_role("button", name="Stop")
     expect(stop).to_be_in_viewport()
     box = stop.bounding_box()

@@ -69,3 +69,48 @@ def test_redraw_of_400_hosts_with_40_that_change_is_short(
         place.kill()
     assert len(found) >= TICKS
     assert min(found) <= REDRAW_MS, found
+
+
+STANDS = """() => [
+  document.activeElement?.dataset?.id ?? document.activeElement?.className,
+  document.activeElement?.isConnected,
+  Math.round(document.querySelector(".card.tl .rows").scrollTop),
+  String(getSelection()),
+  location.search,
+]"""
+"""The row with the focus, where the rows are scrolled to, and the selected text and host."""
+
+
+def test_focus_selection_and_place_stay_while_40_of_400_hosts_change(
+    tmp_path: Path, new_tab: Callable[..., Tab]
+) -> None:
+    place = Place(tmp_path / "service", fleet_text=fleet())
+    try:
+        campaign = place.start_campaign()
+        tab = new_tab(place, alone=True)
+        page = tab.page
+        page.add_init_script(SCRIPT)
+        tab.open(f"campaigns/{campaign}")
+        page.get_by_role("button", name="Open all").click()
+        expect(page.get_by_role("treegrid")).to_have_attribute("aria-rowcount", ROWS)
+        page.evaluate(f"redraws.tick({CHANGING})")
+        expect(page.locator(".card.tl")).to_contain_text("moves 1/99")
+        rows = page.locator(".card.tl .row")
+        rows.first.focus()
+        for _ in range(CHANGING // 2):
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.keyboard.press("Escape")
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('h1'))")
+        before = page.evaluate(STANDS)
+        assert before[0].startswith("h:c0-h0"), before
+        for number in range(2, TICKS + 1):
+            page.evaluate(f"redraws.tick({CHANGING})")
+            expect(page.locator(".card.tl")).to_contain_text(f"moves {number}/99")
+            assert page.evaluate(STANDS) == before
+        # The keys go on from where they were.
+        page.keyboard.press("ArrowDown")
+        below = f"h:c0-h{int(before[0][-3:]) + 1:03}"
+        expect(page.locator(f'.row[data-id="{below}"]')).to_be_focused()
+    finally:
+        place.kill()

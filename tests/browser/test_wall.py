@@ -60,9 +60,9 @@ def test_wall_without_a_campaign_has_a_square_for_each_host(
 
 
 def test_wall_of_a_large_fleet_has_a_square_for_each_rack(
-    place: Place, new_tab: Callable[..., Tab]
+    shared: Place, new_tab: Callable[..., Tab]
 ) -> None:
-    tab = new_tab(place)
+    tab = new_tab(shared)
     racks = [[f"r{rack:02}", "up", 40, 0] for rack in range(29)]
     racks.append(["r29", "down", 40, 0])
     cluster = {"cluster": "c1", "hosts": 1200, "counts": {"up": 1199, "down": 1}}
@@ -74,9 +74,9 @@ def test_wall_of_a_large_fleet_has_a_square_for_each_rack(
 
 
 def test_racks_with_few_hosts_fill_the_column_of_their_cluster(
-    place: Place, new_tab: Callable[..., Tab]
+    shared: Place, new_tab: Callable[..., Tab]
 ) -> None:
-    tab = new_tab(place)
+    tab = new_tab(shared)
     racks = [[f"r{rack}", "up", 6, 0] for rack in range(8)]
     squares = [
         [f"r{rack}", f"r{rack}-{host}", "up"] for rack in range(8) for host in range(6)

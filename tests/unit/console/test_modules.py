@@ -14,6 +14,7 @@ from forewarn.console.assets import STYLES, read_assets
 from forewarn.console.modules import ordered, resolved, routes
 
 CONSOLE = Path(__file__).parents[3] / "src" / "forewarn" / "console"
+DOCS = CONSOLE.parents[2] / "docs" / "contributing" / "console.md"
 LIT = CONSOLE / "vendor" / "lit"
 LINES_MAX = 400
 WIDTH_MAX = 100
@@ -47,6 +48,12 @@ def test_what_a_page_loads_is_small(page: str) -> None:
     assert {"js/store.js", "vendor/lit/lit-html.js"} <= modules
     sizes = {name: len(gzip.compress(MODULES[name].encode())) for name in modules}
     assert sum(sizes.values()) <= COMPRESSED_BYTES_MAX, sizes
+
+
+def test_limits_are_those_in_the_documentation() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    assert f"at most {LINES_MAX} lines of at most {WIDTH_MAX} characters" in text
+    assert f"at most {COMPRESSED_BYTES_MAX // 1000} kB, compressed" in text
 
 
 IMPORTED = re.compile(r'(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"]+)"')
