@@ -234,9 +234,9 @@ bench: .venv/dev.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=m
 # Its agent runs on the Python that the tests of the oldest Python use.
 .PHONY: lab
 lab: .venv/server.stamp ## Show forewarn with real guests on three hosts (root; LIBVIRT=1, STAY=1: until Ctrl-C).
-	@sh tests/real/unpack.sh lab$(if $(LIBVIRT),-libvirt)
-	@sh tests/real/older_python.sh always
-	@$(BIN)/python -m examples.lab $(if $(STAY),--stay) $(if $(LIBVIRT),--libvirt)
+	@since=$$(date +%s); sh tests/real/unpack.sh lab$(if $(LIBVIRT),-libvirt); \
+		sh tests/real/older_python.sh always; \
+		$(BIN)/python -m examples.lab --since "$$since" $(if $(STAY),--stay) $(if $(LIBVIRT),--libvirt)
 
 .PHONY: agent
 agent: .venv/made.stamp ## Build the agent's single file, dist/forewarn-agent.pyz.

@@ -60,7 +60,8 @@ class Consoles:
         lines = self._ground.said(vm, host)
         for line in lines[self._shown[vm, host] :]:
             for text in self._meant(vm, line):
-                if self.first_event is None and text.startswith("sees "):
+                is_event = text.startswith("sees ") or text == "agent: seen"
+                if self.first_event is None and is_event:
                     self.first_event = time.monotonic()
                 self.seen[vm].append(text)
                 self._timeline.say(vm, f"{text}  ({host})", tenant="shop")

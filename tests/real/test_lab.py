@@ -1,5 +1,6 @@
 """The shortest part of `make lab`: real guests and relays on three hosts, with libvirt too."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -79,8 +80,17 @@ def test_guests_move_between_hosts_and_survive_their_restart_and_loss(lab: Lab) 
 
 @pytest.mark.parametrize("lab", [False], indirect=True, ids=["bare"])
 @pytest.mark.parametrize("places", [{AGENT: "h1"}], ids=["agent"])
-def test_agent_in_a_guest_prepares_approves_and_recovers(lab: Lab) -> None:
+def test_agent_in_a_guest_prepares_approves_and_recovers(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     lab.maintain("h1", "freeze")
+    lab.report_first_event()
+    assert re.search(
+        r" lab +a guest saw the first event \d+ s after the start of the lab, "
+        r"\d+ s after `make lab`; (its guests were built before \(wanted: 30 s\)"
+        r"|it built its guests \(wanted: 180 s the first time\))\n",
+        capsys.readouterr().out,
+    )
     lab.expect("it has prepared", lambda: lab.has(AGENT, "agent: out of the pool"))
     lab.expect("it has recovered", lambda: lab.has(AGENT, "agent: back in the pool"))
     assert lab.timeline.all_seen
