@@ -69,6 +69,30 @@ def test_real_programs_are_tested_in_a_job_by_themselves() -> None:
     assert "--privileged" in jobs["real"]["container"]["options"]
 
 
+def test_tests_that_take_long_run_every_night_on_the_newest_python() -> None:
+    nightly = read(FORGE / "workflows" / "nightly.yml")
+    assert nightly["on"]["schedule"]
+    commands = [step.get("run", "") for step in nightly["jobs"]["far"]["steps"]]
+    assert commands[-1] == f"make far PYTHON=python{PYTHONS[-1]}"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_job_uses_the_python_that_it_sets_up(path: Path) -> None:
+    """Without PYTHON, make takes the oldest version of the machine that is new enough."""
+    for name, job in read(path)["jobs"].items():
+        versions = [
+            str(step["with"]["python-version"])
+            for step in job["steps"]
+            if "python-version" in step.get("with", {})
+        ]
+        commands = [step["run"] for step in job["steps"] if "run" in step]
+        for version in versions:
+            if PYTHONS[0] not in version.split():
+                named = [command for command in commands if targets_in(command)]
+                wanted = f"PYTHON=python{version}"
+                assert all(wanted in command for command in named), name
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflow_pins_each_action_to_a_commit_and_names_its_version(
     path: Path,
