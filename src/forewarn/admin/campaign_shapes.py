@@ -1,5 +1,6 @@
 """Models of the responses about campaigns, as in `shapes`."""
 
+from forewarn.admin.campaign_terms_shapes import BudgetsShape, ToleranceShape
 from forewarn.admin.shapes import REFUSED, RefusedShape, list_of, shape
 
 TenantVmsShape = shape(
@@ -219,16 +220,6 @@ CampaignStageShape = shape(
     approved=bool,
 )
 
-BudgetsShape = shape(
-    "BudgetsShape",
-    "The budgets of a campaign, as numbers or percentages.",
-    in_flight=str,
-    unavailable=str | None,
-    by=(dict[str, str], "The maximum for each value of a label."),
-    tenant_vms=str | None,
-    overlap_notice=(int, "Further fault domains of a scope that can be announced."),
-)
-
 BlackoutShape = shape(
     "BlackoutShape",
     "A blackout, with its current or next time.",
@@ -288,6 +279,7 @@ CampaignShape = shape(
     withdrawn=(int, "Announcements that halts have withdrawn."),
     at_once=(int, "Maximum hosts in flight now."),
     budgets=BudgetsShape,
+    tolerance=ToleranceShape,
     stage=(int, "Number of the current stage, from 1."),
     stages=list_of(CampaignStageShape),
     halted=HaltShape | None,
@@ -441,6 +433,7 @@ CampaignSums = shape(
     several_domains_down=(list[str], "The first 20 of these scopes."),
     moves_per_vm=(dict[str, int], "Moved VMs by the number of their moves."),
     started=(int, "Attempts that have started."),
+    noticed=(int, "Those with a notice: hosts without VMs have none."),
     notice_given_seconds=(float, "Notice of the started attempts together."),
     notice_used_seconds=(float, "The part of it that passed before the work began."),
     events=int,

@@ -37,6 +37,13 @@ class StageTerms:
     soak: Micros = 0
     approval: bool = False
     """Whether an operator must approve the next stage."""
+    sped_up: Micros = 0
+    """The soak divided by `speed`, by the current settings; 0: it is not divided."""
+
+    @property
+    def lasts(self) -> Micros:
+        """Return how long the stage soaks."""
+        return self.sped_up or self.soak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

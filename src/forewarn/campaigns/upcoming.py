@@ -94,7 +94,7 @@ def soaks_before(campaign: CampaignRecord, stage: int, *, now: Micros) -> Micros
         if terms.approval and not (is_current and campaign.is_approved):
             return None
         is_running = is_current and campaign.soaks_until
-        soaks += max(0, campaign.soaks_until - now) if is_running else terms.soak
+        soaks += max(0, campaign.soaks_until - now) if is_running else terms.lasts
     return soaks
 
 

@@ -356,22 +356,48 @@ def _show_deferred(campaign: Json) -> None:
 
 
 def _print_terms(terms: Json) -> None:
-    """Print how many hosts can be in flight, and whether windows count."""
+    """Print the limits and checks, and whether windows count."""
     rank = f", priority {terms['priority']}" if terms["priority"] else ""
     output.line(f"{_budgets(terms['budgets'])}{rank}")
     if terms["emergency"]:
         output.line("emergency: windows, blackouts and deferrals do not stop it")
+    output.sentence(f"tolerance: {_tolerance(terms)}")
+    if terms["checks"]:
+        output.sentence(f"checks: {', '.join(terms['checks'])}")
 
 
 def _budgets(budgets: Json) -> str:
-    """Return the budgets as in the campaign file."""
+    """Return the budgets as in the campaign file, and percentages also as hosts."""
     named = [
-        f"{key} {value}"
+        f"{key} {_resolved(value, budgets.get(f'{key}_hosts'))}"
         for key in ("in_flight", "unavailable", "tenant_vms", "overlap_notice")
         if (value := budgets[key])
     ]
     named += [f"{label} {most}" for label, most in budgets["by"].items()]
     return f"budgets: {', '.join(named)}"
+
+
+def _resolved(value: str | int, hosts: int | None) -> str:
+    """Return a budget, and its number of hosts if it is a percentage."""
+    text = str(value)
+    return f"{text} ({count(hosts, 'host')})" if text.endswith("%") and hosts else text
+
+
+def _tolerance(campaign: Json) -> str:
+    """Return the failures that a campaign tolerates."""
+    terms = campaign["tolerance"]
+    down = terms["vms_down"]
+    limits = [
+        (
+            f"{count(terms['failures'], 'failure')} of the last "
+            f"{count(terms['of_last'], 'host')}"
+        ),
+        f"{terms['in_a_row']:,} in a row",
+        *([] if down is None else [f"{count(down, 'VM')} down"]),
+    ]
+    stages = len(campaign["stages"])
+    since = f", from stage {stages} on" if campaign["stage"] < stages else ""
+    return f"{', '.join(limits)}{since}"
 
 
 def _running_stage(campaign: Json, place: int) -> Sequence[str]:

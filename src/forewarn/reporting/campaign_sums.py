@@ -92,6 +92,8 @@ class _Sums:
     vms: set[str] = field(default_factory=set[str])
     moves: Counter[str] = field(default_factory=Counter[str])
     started: int = 0
+    noticed: int = 0
+    """Started attempts that were announced: a host without VMs is not."""
     given: Micros = 0
     used: Micros = 0
     failures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -147,6 +149,7 @@ class _Sums:
             self.phases[name] += span
         if started:
             self.started += 1
+            self.noticed += announced != 0
             self.given += _between(announced, attempt.not_before)
             self.used += _between(announced, started)
         if state in {OperationState.FAILED.value, DEFERRED}:
@@ -394,6 +397,7 @@ def _document(reader: Reader, sums: _Sums) -> Json:
             str(moves): vms for moves, vms in sorted(distribution.items())
         },
         "started": sums.started,
+        "noticed": sums.noticed,
         "notice_given_seconds": seconds(sums.given),
         "notice_used_seconds": seconds(sums.used),
         "failures_count": len(sums.failures),

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from forewarn.campaigns.gate import is_only_failed, stage_still_runs
+from forewarn.campaigns.model import Tolerance
 from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
 from forewarn.campaigns.record import CampaignRecord, Halt, StageTerms
 from forewarn.campaigns.steering import revision_of
@@ -104,6 +105,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "withdrawn": campaign.withdrawn,
         "at_once": min(campaign.ramp, campaign_gate.at_once(campaign)),
         "budgets": _budgets(campaign),
+        "tolerance": _tolerance(campaign.tolerance),
         "stage": campaign.stage,
         "stages": [
             _stage(campaign, number, stage, now=now)
@@ -364,10 +366,21 @@ def _deferred(reader: Reader, campaign: CampaignRecord) -> list[Json]:
     ]
 
 
+def _tolerance(tolerance: Tolerance) -> Json:
+    return {
+        "failures": tolerance.failures,
+        "of_last": tolerance.of_last,
+        "in_a_row": tolerance.in_a_row,
+        "vms_down": tolerance.vms_down,
+    }
+
+
 def _budgets(campaign: CampaignRecord) -> Json:
     budget = campaign.budget
     return {
         "in_flight": budget.in_flight,
+        "in_flight_hosts": campaign_gate.at_once(campaign),
+        "unavailable_hosts": campaign_gate.away_max(campaign),
         "unavailable": budget.unavailable or None,
         "by": dict(budget.by),
         "tenant_vms": budget.tenant_vms or None,

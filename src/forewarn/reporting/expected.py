@@ -126,7 +126,7 @@ class Expected:
         last = max(self.held.values(), default=0)
         if end is None or (after_last := self._turn_from(last, self.pace)) is None:
             return None
-        return max(end + self._soaks(len(self.campaign.stages)), after_last)
+        return max(end + self.soaks_before(len(self.campaign.stages)), after_last)
 
     def _turn_from(self, held: Micros, usual: Pace) -> Micros | None:
         """Return when the turn of a host ends that is held until then; 0: none is."""
@@ -157,7 +157,7 @@ class Expected:
         )
         if begins is None or (after_last := self._turn_from(last, self.pace)) is None:
             return None
-        return max(begins, after_last) + self._soaks(stage)
+        return max(begins, after_last) + self.soaks_before(stage)
 
     def host_begins(self, position: int) -> Micros | None:
         """Return when a waiting host is expected to be announced; None: unknown.
@@ -176,7 +176,7 @@ class Expected:
         begins = pace.spent(self._free(), after)
         if begins is None:
             return None
-        return begins + self._soaks(self.campaign.stage_of(position))
+        return begins + self.soaks_before(self.campaign.stage_of(position))
 
     def _free(self, start: Micros = 0) -> Iterator[Opening]:
         """Yield the times in which hosts may be announced, from `start` or now on."""
@@ -185,7 +185,7 @@ class Expected:
         first = max(start, self.now)
         return free_times(hours.windows, closed, first, first + AHEAD_MAX)
 
-    def _soaks(self, stage: int) -> Micros:
+    def soaks_before(self, stage: int) -> Micros:
         """Return the soaks before a stage begins, as if it were approved at once."""
         as_approved = self.campaign
         total: Micros = 0
@@ -193,7 +193,7 @@ class Expected:
             terms = as_approved.stages[number - 1]
             is_running = number == as_approved.stage and as_approved.soaks_until
             left = as_approved.soaks_until - self.now
-            total += max(0, left) if is_running else terms.soak
+            total += max(0, left) if is_running else terms.lasts
         return total
 
 

@@ -112,13 +112,14 @@ def _eta(expected: Expected) -> Json:
     campaign, found = expected.campaign, expected.pace
     end = expected.end()
     coming_stages = campaign.stages[campaign.stage - 1 : -1]
+    soaks = expected.soaks_before(len(campaign.stages))
     return {
         "at": None if end is None else format_instant(pace.whole_minute(end)),
         "unknown": None if end is not None else _why_unknown(expected),
         "hosts": 0 if found is None else found.hosts,
         "turn_seconds": None if found is None else seconds(found.turn),
         "slots": expected.slots,
-        "soak_seconds": sum(stage.soak for stage in coming_stages) / SECOND,
+        "soak_seconds": seconds(soaks),
         "approvals": sum(stage.approval for stage in coming_stages),
     }
 

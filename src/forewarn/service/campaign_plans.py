@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import pickle
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -171,11 +171,14 @@ class CampaignPlans:
         readings: Readings,
         policy: Policy,
         abilities: "Callable[[], Abilities]",
+        checks: Collection[str],
     ) -> None:
         """Plan with a snapshot of `store`; None: with `readings`.
 
-        `abilities` returns what the driver of the service can do.
+        `abilities` returns what the driver of the service can do, and `checks` has the
+        names of its checks.
         """
+        self._checks = checks
         self._abilities = abilities
         self._store = store
         self._readings = readings
@@ -235,15 +238,19 @@ class CampaignPlans:
         )
 
     def _check(self, text: CampaignText) -> None:
-        """Refuse a file with problems of its own, or for which the driver is unable.
+        """Refuse a file with problems of its own, or which the service cannot carry out.
 
         Most problems are of these kinds, and need no process.
         """
         from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
+        from forewarn.control.execution import campaign_checks  # noqa: PLC0415
         from forewarn.control.rules.abilities import check_campaign  # noqa: PLC0415
 
         campaign = read_campaign(text.text, name=text.name)
         check_campaign(self._abilities(), campaign)
+        campaign_checks.refuse_unknown(
+            self._checks, [check.use for check in campaign.checks]
+        )
 
     async def simulate(
         self, text: CampaignText, assumed: Assumptions, *, hosts_max: int, now: Micros

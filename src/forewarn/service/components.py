@@ -73,7 +73,8 @@ def campaign_plans_of(
 
         return abilities_of(settings)
 
-    return CampaignPlans(source, readings, policy(settings), abilities)
+    checks = frozenset(check.name for check in settings.check)
+    return CampaignPlans(source, readings, policy(settings), abilities, checks)
 
 
 def waits_of(settings: Settings) -> Waits:

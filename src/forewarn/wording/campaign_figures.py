@@ -26,9 +26,9 @@ def figures(sums: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             for times, vms in moves.items()
         )
         yield "Moves", spread
-    if started := sums["started"]:
+    if noticed := sums["noticed"]:
         notice_given, used = (
-            duration(sums[f"notice_{word}_seconds"] / started)
+            duration(sums[f"notice_{word}_seconds"] / noticed)
             for word in ("given", "used")
         )
         yield "Notice", f"{notice_given} given on average, {used} used"

@@ -205,9 +205,29 @@ def test_show_of_an_emergency_says_so_and_has_the_hosts_that_are_left_by_stage(
     assert f"skipped: {last}: left out of campaign cve by operator: is gone" in report
     at = shown.index("budgets: in_flight 2")
     assert shown[at + 1] == "emergency: windows, blackouts and deferrals do not stop it"
+    assert shown[at + 2].startswith("tolerance: 2 failures of the last 50 hosts, 1 in")
+    assert shown[at + 2].endswith(", from stage 2 on")
     stages = [line.split()[:3] for line in shown if line[:1].isdigit()][-2:]
     hosts = plan["host_count"]
     assert stages == [["1", "1", "1"], ["2", f"{hosts - 1}", f"{hosts - 2}"]]
+
+
+def test_show_has_changed_tolerance_and_the_hosts_of_percentages(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file = tmp_path / "kernel.toml"
+    file.write_text(TEXT)
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    forewarn("campaign", "start", str(file), "--plan", plan["digest"])
+    terms = ("--in-a-row", "2", "--vms-down", "4", "--in-flight", "50%")
+    changed = forewarn("campaign", "set", "kernel", *terms, "--unavailable", "100%")
+    half, hosts = plan["host_count"] // 2, plan["host_count"]
+    assert f"in_flight 50% ({half} host" in changed.out
+    assert f"unavailable 100% ({hosts} hosts)" in changed.out
+    assert (
+        "tolerance: 2 failures of the last 50 hosts, 2 in a row, 4 VMs down, from stage 2"
+        in changed.out
+    )
 
 
 def test_long_reasons_are_folded_on_a_terminal(

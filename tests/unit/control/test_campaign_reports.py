@@ -76,6 +76,7 @@ def sums(world: World) -> dict[str, Any]:
     }
     begun = [one for one in each if one["started"]]
     assert parts["started"] == len(begun)
+    assert parts["noticed"] == sum(bool(one["notice_seconds"]) for one in begun)
     assert parts["vms"] == len({vm for one in begun for vm in one["vms"]})
     assert parts["notice_given_seconds"] == pytest.approx(
         sum(one["notice_seconds"] or 0 for one in begun)
@@ -205,6 +206,15 @@ def test_the_time_of_an_attempt_is_the_sum_of_its_phases() -> None:
     totals = sums(service)
     assert totals["vm_down_seconds"] == parts["down_seconds"]
     assert (totals["events"], totals["approvals"]) == (1, 0)
+
+
+def test_hosts_without_vms_do_not_shorten_the_average_notice() -> None:
+    service = world_of([{"s0": 0}, {}])
+    start(service, STEPS + ONE_STAGE)
+    service.advance("9h")
+    totals = sums(service)
+    assert (totals["started"], totals["noticed"]) == (2, 1)
+    assert "notice: 15 m given on average, 15 m used" in list(shown.lines(totals))
 
 
 def test_an_early_approval_saves_notice() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.requests import brake, campaigns
+from forewarn.control.requests import brake, campaign_changes, campaigns
 from forewarn.control.requests.verbs.campaigns import CAMPAIGN_DECISIONS
 from forewarn.control.rules.second_person import Asker
 from forewarn.control.transactions.work import Work
@@ -100,6 +100,43 @@ def test_end_is_unknown_until_a_host_is_done_and_then_comes_true() -> None:
     assert half
     assert all(abs(expected - ended) <= HOUR // 4 for _, expected in half)
     assert seen(world)["eta"]["unknown"] == "ended"
+
+
+TWO_SOAKS = """
+[campaign.budget]
+in_flight = 2
+[[campaign.stage]]
+hosts = 1
+soak = "4h"
+[[campaign.stage]]
+hosts = 2
+soak = "4h"
+"""
+
+
+def test_expected_end_divides_soaks_by_the_speed_of_the_service() -> None:
+    world = world_of(8)
+    world.plane.policy = replace(world.plane.policy, speed=60.0)
+    start(world, TWO_SOAKS)
+    while not campaign(world).done:
+        world.advance("1m")
+    eta = seen(world)["eta"]
+    end = parse_instant(eta["at"])
+    # The soaks take 4 minutes each, and not 4 hours.
+    assert eta["soak_seconds"] == pytest.approx(8 * 60, abs=60)
+    while not campaign(world).has_ended:
+        world.advance("1m")
+    assert abs(end - campaign(world).ended) < HOUR
+
+
+def test_changed_soak_is_divided_in_the_expected_end_too() -> None:
+    world = world_of(8)
+    world.plane.policy = replace(world.plane.policy, speed=60.0)
+    start(world, TWO_SOAKS)
+    values = {"soak": "2=1h"}
+    steer(world, lambda work: campaign_changes.change(work, campaign(world), values))
+    assert seen(world)["eta"]["soak_seconds"] == (4 + 1) * 60
+    assert seen(world)["stages"][1]["soak_seconds"] == 60 * 60
 
 
 def test_end_waits_for_the_last_host_that_a_tenant_deferred() -> None:

@@ -123,7 +123,7 @@ async def test_reboot_of_hosts_leaves_out_vms_that_cannot_be_stopped(
 
 
 @in_loop
-async def test_work_that_the_driver_cannot_do_is_refused_before_it_is_planned(
+async def test_work_that_the_service_cannot_do_is_refused_before_it_is_planned(
     tmp_path: Path,
 ) -> None:
     flags = {"driver.kind": "command", "driver.command.freeze": "true"}
@@ -131,6 +131,8 @@ async def test_work_that_the_driver_cannot_do_is_refused_before_it_is_planned(
     refused = {
         TEXT: "the driver of this service does not support reboot",
         TEXT.replace("reboot", "freeze") + steps: "this service has no host steps",
+        TEXT.replace("reboot", "freeze")
+        + '[[campaign.check]]\nuse = "error-rate"\n': "there is no check error-rate",
     }
     async with running(tmp_path, MORE, flags) as service:
         gateway = service.gateway

@@ -56,10 +56,10 @@ def apply_results(work: Work, campaign: CampaignRecord) -> CampaignRecord:
     return campaign if unknown else _continued(work, campaign)
 
 
-def refuse_unknown(work: Work, names: Iterable[str]) -> None:
+def refuse_unknown(service_checks: Collection[str], names: Iterable[str]) -> None:
     """Refuse checks that the service does not have."""
     for name in names:
-        if name not in work.checks.names:
+        if name not in service_checks:
             raise RefusedError(
                 f"there is no check {name}",
                 hint=f"Add a table [check.{name}] to forewarn.toml, or run `forewarn "

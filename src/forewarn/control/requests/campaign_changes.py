@@ -41,6 +41,7 @@ def change(
             hint="Such as --in-flight 8, --unavailable 3%, --failures 2 or --in-a-row 1.",
         )
     new = changes.changed(old, changed_values)
+    new = replace(new, stages=campaign_gate.with_speed(work.policy, new.stages))
     if more := loosened(old, new):
         second_person.check(
             work.policy,
@@ -48,7 +49,7 @@ def change(
             actor=work.who.actor,
             act=f"loosen {', '.join(more)} of campaign {old.name}",
         )
-    campaign_checks.refuse_unknown(work, set(new.checks) - set(old.checks))
+    campaign_checks.refuse_unknown(work.checks.names, set(new.checks) - set(old.checks))
     _check_opens(work, old, new)
     before, after = changes.terms_of(old), changes.terms_of(new)
     altered = tuple(

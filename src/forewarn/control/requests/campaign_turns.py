@@ -91,6 +91,7 @@ def prepare(work: Work, request: Request) -> str:
     campaign = replace(
         campaign,
         notice=notice,
+        stages=campaign_gate.with_speed(work.policy, campaign.stages),
         shared_most=work.policy.campaigns_in_flight,
         overlap_before=campaign.overlap_before if request.in_flight else 0,
     )

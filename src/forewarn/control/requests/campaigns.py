@@ -105,7 +105,7 @@ def start(work: Work, prepared: Prepared) -> CampaignRecord:
         known=prepared.seen,
         is_emergency=prepared.is_emergency,
     )
-    campaign_checks.refuse_unknown(work, prepared.checks)
+    campaign_checks.refuse_unknown(work.checks.names, prepared.checks)
     action = Action(prepared.impact.value)
     steps = abilities.steps_of(work.abilities.host_steps, prepared.steps, action)
     abilities.check_steps(work.abilities, steps, action)
@@ -138,7 +138,7 @@ def _store(
         digest=prepared.digest,
         text=prepared.text,
         hosts=len(prepared.hosts),
-        stages=prepared.stages,
+        stages=campaign_gate.with_speed(work.policy, prepared.stages),
         budget=prepared.budget,
         tolerance=prepared.tolerance,
         windows=prepared.windows,

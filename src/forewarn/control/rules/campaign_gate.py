@@ -12,7 +12,7 @@ from forewarn.campaigns.gate import Gate, Standing
 from forewarn.campaigns.hours import Hours
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.model import Impact
-from forewarn.campaigns.record import CampaignRecord
+from forewarn.campaigns.record import CampaignRecord, StageTerms
 from forewarn.control.rules import implied_campaigns, tallies, wide_blackouts
 from forewarn.control.rules.holds import HeldTimes
 from forewarn.control.rules.policy import Policy
@@ -55,6 +55,21 @@ def notice_of(policy: Policy, impact: Impact) -> Micros:
     """Return the notice of the events of an impact; 0 without events."""
     event_type = EVENT_OF.get(impact)
     return 0 if event_type is None else policy.notice_for(event_type)
+
+
+def with_speed(
+    policy: Policy, stages: tuple[StageTerms, ...]
+) -> tuple[StageTerms, ...]:
+    """Return the stages with their soaks divided by `speed`, for the expected times."""
+    sped_up = [
+        0 if policy.speed == 1 else policy.sped_up(stage.soak) for stage in stages
+    ]
+    if sped_up == [stage.sped_up for stage in stages]:
+        return stages
+    return tuple(
+        replace(stage, sped_up=soak)
+        for stage, soak in zip(stages, sped_up, strict=True)
+    )
 
 
 def campaign_of(reader: Reader, request: Request | None) -> CampaignRecord | None:
