@@ -196,14 +196,15 @@ class Lab:
         first = self.consoles.first_event
         if first is None:
             return
-        what = "a guest saw the first event"
-        own = f"{first - self.began:.0f} s after the start of the lab"
-        whole = f"{first - self.requested:.0f} s after `make lab`"
         if self.has_guests:
             wanted = f"its guests were built before (wanted: {LATER_SECONDS} s)"
         else:
             wanted = f"it built its guests (wanted: {FIRST_SECONDS} s the first time)"
-        self.timeline.say("lab", f"{what} {own}, {whole}; {wanted}")
+        self.timeline.say(
+            "lab",
+            f"a guest saw the first event {first - self.began:.0f} s after the start of "
+            f"the lab, {first - self.requested:.0f} s after `make lab`; {wanted}",
+        )
 
     def end(self) -> None:
         """Stop everything, and remove it."""

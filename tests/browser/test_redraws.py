@@ -108,7 +108,7 @@ def test_focus_selection_and_place_stay_while_40_of_400_hosts_change(
             page.evaluate(f"redraws.tick({CHANGING})")
             expect(page.locator(".card.tl")).to_contain_text(f"moves {number}/99")
             assert page.evaluate(STANDS) == before
-        # The keys go on from where they were.
+        # The keys continue from where they were.
         page.keyboard.press("ArrowDown")
         below = f"h:c0-h{int(before[0][-3:]) + 1:03}"
         expect(page.locator(f'.row[data-id="{below}"]')).to_be_focused()
