@@ -70,6 +70,10 @@ def test_approvals_of_a_tenant_within_a_minute_are_one_line(
     # That of ten minutes before is another one.
     one = lines.filter(has_text="approved its event:")
     expect(one.get_by_role("link")).to_have_text("shop-c1-r1-0")
+    # The history has each operation.
+    lines = tab.open("history").locator("#history-lines").get_by_role("listitem")
+    expect(lines.filter(has_text="approved 2 events:")).to_have_count(1)
+    expect(lines.filter(has_text="approved its event:")).to_have_count(2)
     ticks = tab.open("wall").locator(".tick")
     expect(ticks).to_contain_text(re.compile(r"shop\s+approved 3 events:"))
     expect(ticks).not_to_contain_text("token")

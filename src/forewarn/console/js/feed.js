@@ -29,26 +29,31 @@ const SPAN_MS = 60_000;
 /** @param {any} entry */
 const isApproval = (entry) => entry.what === APPROVED;
 
-/** What entries of one line have in common; empty: nothing. @param {any} entry */
-const commonOf = (entry) =>
-  isApproval(entry)
-    ? `approved/${subjects(entry, "tenant")[0] ?? ""}`
-    : /^token /.test(entry.what)
-      ? `${entry.what}/${entry.actor}`
-      : "";
+/**
+ * What entries of one line have in common; empty: nothing.
+ * @param {any} entry
+ * @param {boolean} isWhole Whether approvals of several operations are several lines.
+ */
+function commonOf(entry, isWhole) {
+  if (/^token /.test(entry.what)) return `${entry.what}/${entry.actor}`;
+  if (!isApproval(entry)) return "";
+  const operation = isWhole ? subjects(entry, "operation")[0] : "";
+  return `approved/${subjects(entry, "tenant")[0] ?? ""}/${operation}`;
+}
 
 /**
  * Entries of one actor at one instant about the same object, as one line; approvals of a tenant
  * also of several VMs, one after the other.
  * @param {any[]} entries The newest first.
+ * @param {boolean} [isWhole] Whether approvals of several operations are several lines.
  */
-export function grouped(entries) {
+export function grouped(entries, isWhole = false) {
   /** @type {any[][]} */
   const found = [];
   /** @type {Map<string, any[]>} */
   const open = new Map();
   for (const each of entries) {
-    const common = commonOf(each);
+    const common = commonOf(each, isWhole);
     const others = open.get(common);
     if (common && others && time.at(others[0].at) - time.at(each.at) <= SPAN_MS) {
       others.push(each);
@@ -178,12 +183,12 @@ const clock = (entry) =>
 
 /**
  * @param {any[]} entries The newest first.
- * @param {number} most Lines.
+ * @param {number} most Lines; Infinity: the history, with each operation in a line of its own.
  */
 export const feed = (entries, most) =>
   html`<ol class="feed">
     ${repeat(
-      grouped(entries).slice(0, most),
+      grouped(entries, most === Infinity).slice(0, most),
       (group) => group[0].id,
       (group) =>
         html`<li>
