@@ -219,9 +219,8 @@ class SimulatedDriver:
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the end of the call in advance; raises DriverError."""
         self._keep_durations()
-        if self._clock is not None:
-            # The clock can have been set since the turn began, and the call ends by it.
-            now = self._clock.now()
+        # The clock can have been set since the turn began, and the call ends by it.
+        now = now if self._clock is None else self._clock.now()
         if call.operation_id not in self._tasks:
             # A mark shows the call if memory and a backup of the store were lost.
             self._take_over(call, now=now)
@@ -232,7 +231,8 @@ class SimulatedDriver:
         fault = self._next_fault(call)
         if fault is not None and fault.kind is FaultKind.REFUSE:
             raise DriverError(fault.reason)
-        self._domains.check_term(call)
+        if call.term:
+            self._domains.check_term(call)
         self._supersede(call)
         task = task_of(call, fault, begun=now, impact=self.duration_of(call))
         task = self._targets.choose(task)
