@@ -41,7 +41,8 @@ class Board:
     def take(self, result: CheckResult) -> bool:
         """Store a result, unless a later question has one; return whether it is news.
 
-        It is news if the outcome differs from the last one, or has become one that counts.
+        It is news if the outcome differs from the last one, or has become one that counts,
+        or if the last one was too old to count.
         """
         name = result.name
         last = self._results.get(name)
@@ -55,7 +56,9 @@ class Board:
         self._results = {**self._results, name: result}
         # The last failure that was needed counts from now on.
         has_failed = before + 1 == self._fails.get(name, 1) == self._failed.get(name)
-        return last is None or last.outcome is not result.outcome or has_failed
+        if last is None or result.at - last.at > self._ages_max[name]:
+            return True
+        return last.outcome is not result.outcome or has_failed
 
     def last(self, name: str) -> CheckResult | None:
         """Return the last result, however old; None: there is none."""
