@@ -42,6 +42,26 @@ def mark_in(fake: FakeQemu) -> str:
 # What is printed and marked
 
 
+def test_call_of_an_earlier_term_changes_nothing(
+    living: Living, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The former leader was paused until the next one has made a call."""
+
+    async def story() -> None:
+        fake = await living.start()
+        newer = order_of(Action.RESUME)
+        newer = replace(newer, mark=replace(newer.mark, term=8, store="a1"))
+        assert await carry_out(living.places, newer) == DONE_STATUS
+        late = order_of(Action.REBOOT)
+        late = replace(late, mark=replace(late.mark, term=7, store="a1"))
+        assert await carry_out(living.places, late) == RUNS_STATUS
+        assert "system_reset" not in fake.commands
+        assert mark_in(fake) == "op-1.1.resume done 8 a1"
+
+    living.run(story())
+    assert "a replica that leads in term 8 has made" in capsys.readouterr().out
+
+
 def test_freeze_stops_the_guest_for_its_time_and_measures_it(
     living: Living, capsys: pytest.CaptureFixture[str]
 ) -> None:
