@@ -122,9 +122,9 @@ def measure(report: Report, directory: Path, *, seconds: float) -> None:
         ("attack", "GETs", "median", "p99"),
     )
     idle = percentile(times[_IDLE], 0.99)
-    for what, each in times.items():
-        median, most = percentile(each, 0.5), percentile(each, 0.99)
-        table.rows.append((what, str(len(each)), rounded(median), rounded(most)))
+    for what, sample in times.items():
+        median, most = percentile(sample, 0.5), percentile(sample, 0.99)
+        table.rows.append((what, str(len(sample)), rounded(median), rounded(most)))
         if what != _IDLE:
             beyond = max(0.0, most - idle)
             report.judge(f"{what}: p99 beyond idle", beyond, BAR_MILLISECONDS, "ms")
@@ -165,9 +165,9 @@ def first_on_its_core(*servers: int) -> Generator[None]:
     shares with the attackers. Other programs on the core of a server delay it too.
     """
     tasks = [
-        int(each.name)
+        int(thread.name)
         for pid in servers
-        for each in Path(f"/proc/{pid}/task").iterdir()
+        for thread in Path(f"/proc/{pid}/task").iterdir()
     ]
     try:
         for task in (0, *tasks):

@@ -89,16 +89,16 @@ def _measure_idle(report: Report, ground: Ground, *, seconds: float) -> None:
             )
             for number, name in enumerate(watchers.names(report.note))
         ]
-        for each in running:
-            _handle_one(each)
+        for agent in running:
+            _handle_one(agent)
         time.sleep(SETTLE_SECONDS)
-        before = {each.name: _needed(each) for each in running}
+        before = {agent.name: _needed(agent) for agent in running}
         time.sleep(seconds)
-        for each in running:
-            memory, spent = _needed(each)
-            memory_before, spent_before = before[each.name]
+        for agent in running:
+            memory, spent = _needed(agent)
+            memory_before, spent_before = before[agent.name]
             share = (spent - spent_before) / seconds * 100
-            found[each.name] = memory, memory - memory_before, share
+            found[agent.name] = memory, memory - memory_before, share
     for name, row in found.items():
         table.rows.append((name, *map(rounded, row)))
     report.show(table)
@@ -200,12 +200,12 @@ def _reactions(watcher: Watcher, *, runs: int) -> tuple[list[float], list[float]
     handled = watcher.handled()
     assert len(handled) == runs, f"{watcher.name}: {len(handled)} of {runs}"
     begun = [
-        (at - endpoint.served[each]) * 1000
-        for each, at in zip(shown, handled, strict=True)
+        (at - endpoint.served[event_id]) * 1000
+        for event_id, at in zip(shown, handled, strict=True)
     ]
     approved = [
-        (endpoint.approved[each] - at) * 1000
-        for each, at in zip(shown, handled, strict=True)
+        (endpoint.approved[event_id] - at) * 1000
+        for event_id, at in zip(shown, handled, strict=True)
     ]
     return begun, approved
 
@@ -221,19 +221,19 @@ def _measure_preempts(report: Report, ground: Ground, *, runs: int) -> None:
             )
             for number in range(runs)
         ]
-        for each in running:
-            _asked(each)
+        for agent in running:
+            _asked(agent)
         ends: list[float] = []
-        for each in running:
+        for agent in running:
             # Vary the moment between two polls.
             time.sleep(random.random())
-            each.endpoint.to_fail = FAILED_POLLS
+            agent.endpoint.to_fail = FAILED_POLLS
             # NotBefore is in whole seconds.
             ends.append(int(time.time() + PREEMPT_SECONDS))
-            each.endpoint.show(event(1, "Preempt", seconds=PREEMPT_SECONDS))
-        for each, end in zip(running, ends, strict=True):
-            eventually(lambda each=each: bool(each.handled()), what="a handler")
-            left.append(end - MARGIN_SECONDS - each.handled()[0])
+            agent.endpoint.show(event(1, "Preempt", seconds=PREEMPT_SECONDS))
+        for agent, end in zip(running, ends, strict=True):
+            eventually(lambda one=agent: bool(one.handled()), what="a handler")
+            left.append(end - MARGIN_SECONDS - agent.handled()[0])
     report.judge(
         f"agent: a Preempt of 30 s, {FAILED_POLLS} polls failed: left to handlers",
         min(left),

@@ -187,7 +187,7 @@ class _Steady:
         began = time.perf_counter()
         due, first = began, 0
         while time.perf_counter() < began + self._seconds:
-            names = [f"vm_{(first + each) % VMS}" for each in range(TOGETHER)]
+            names = [f"vm_{(first + number) % VMS}" for number in range(TOGETHER)]
             first += TOGETHER
             await asyncio.to_thread(self._order, names)
             due += TOGETHER / self._rate

@@ -107,16 +107,18 @@ def measure(report: Report, directory: Path, *, rounds: int, seconds: float) -> 
 def _judge(report: Report, found: Mapping[str, Sequence[_Cost]]) -> None:
     """Compare rounds with viewers with those without, if the machine was quiet enough."""
     without, streams, pages = found.values()
-    noise = _noise([each.get for each in without])
+    noise = _noise([page.get for page in without])
     slowest = min(_median(costs).changes for costs in found.values())
     is_quiet = (
         noise <= GET_BAR_MILLISECONDS
         and slowest >= CHANGES_SHARE_MIN * CHANGES_A_SECOND
     )
-    added = _beyond([each.get for each in pages], [each.get for each in without])
-    api_added = _beyond([each.api for each in streams], [each.api for each in without])
+    added = _beyond([page.get for page in pages], [page.get for page in without])
+    api_added = _beyond(
+        [stream.api for stream in streams], [stream.api for stream in without]
+    )
     own_added = _beyond(
-        [each.service for each in pages], [each.service for each in without]
+        [page.service for page in pages], [page.service for page in without]
     )
     report.note(
         f"Consoles: {len(without)} rounds of each kind took turns. The p99 of a VM's GET of two "
@@ -214,7 +216,7 @@ def _with(
 def _open_all(service: Service) -> None:
     """Open the host that was left cordoned, or the next crowd would be refused."""
     left = [
-        each["name"] for each in service.pages("/v1/fleet?", "hosts") if each["cordons"]
+        host["name"] for host in service.pages("/v1/fleet?", "hosts") if host["cordons"]
     ]
     if left:
         service.admin("/v1/host-open", {"hosts": left, "reason": "next round"})

@@ -104,7 +104,7 @@ class Endpoint:
                     line, *lines = head.decode("latin-1").split("\r\n")
                     headers = {
                         name.lower(): value.strip()
-                        for name, _, value in (each.partition(":") for each in lines)
+                        for name, _, value in (line.partition(":") for line in lines)
                     }
                     length = int(headers.get("content-length", "0"))
                     while len(unread) < length:
@@ -118,8 +118,8 @@ class Endpoint:
         now = time.time()
         if line.startswith("POST"):
             wanted: Mapping[str, list[Mapping[str, str]]] = json.loads(body)
-            for each in wanted["StartRequests"]:
-                self.approved.setdefault(each["EventId"], now)
+            for start in wanted["StartRequests"]:
+                self.approved.setdefault(start["EventId"], now)
             return _written("200 OK", b"{}")
         if "/instance" in line:
             return _written("200 OK", json.dumps({"compute": {"name": VM}}).encode())

@@ -78,11 +78,17 @@ def crowded(hosts: int, vms: int, *, first: int) -> str:
     return "".join(
         host_text(f"big{host}")
         + "".join(
-            (scope_text(f"big{host}-{each // SET_VMS}") if not each % SET_VMS else "")
-            + vm_text(
-                first + host * vms + each, f"big{host}", f"big{host}-{each // SET_VMS}"
+            (
+                scope_text(f"big{host}-{number // SET_VMS}")
+                if not number % SET_VMS
+                else ""
             )
-            for each in range(vms)
+            + vm_text(
+                first + host * vms + number,
+                f"big{host}",
+                f"big{host}-{number // SET_VMS}",
+            )
+            for number in range(vms)
         )
         for host in range(hosts)
     )

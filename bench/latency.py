@@ -98,7 +98,9 @@ class _Story:
     @contextlib.asynccontextmanager
     async def _background(self) -> AsyncGenerator[None]:
         first = 2 * self._approvals + self._failures * CROWD_VMS
-        wires = [await self._connect(first + each) for each in range(BACKGROUND_VMS)]
+        wires = [
+            await self._connect(first + number) for number in range(BACKGROUND_VMS)
+        ]
         tasks = [asyncio.create_task(self._ask_on(wire)) for wire in wires]
         try:
             yield
@@ -158,7 +160,7 @@ class _Story:
 
     async def _fail(self, number: int) -> None:
         first = 2 * self._approvals + number * CROWD_VMS
-        wires = [await self._connect(first + each) for each in range(CROWD_VMS)]
+        wires = [await self._connect(first + offset) for offset in range(CROWD_VMS)]
         for wire in wires:
             assert (await wire.ask(client.get())).status == 200
         began = time.perf_counter()

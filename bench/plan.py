@@ -163,7 +163,7 @@ def write_fleet(store: Path, hosts: int) -> None:
             rows = iter(records)
             while page := list(islice(rows, ROWS_AT_ONCE)):
                 codec = codecs[type(page[0])]
-                connection.write(codec.add, [codec.encode(each) for each in page])
+                connection.write(codec.add, [codec.encode(record) for record in page])
         capacities = codecs[type(capacity_of(Host(name="h")))]
         rooms = (
             capacity_of(host, use=(VMS_PER_HOST, 4 * VMS_PER_HOST, 16 * VMS_PER_HOST))

@@ -113,9 +113,9 @@ def _measure_gets(
             share = asyncio.run(_Polling(relay, pid).poll(seconds=POLLED_SECONDS))
             used = _memory(pid)
     table = Table("A GET through a relay, keep-alive", ("server", "requests/s"))
-    for name, each in found.items():
+    for name, loads_of_server in found.items():
         table.rows.append(
-            (name, rounded(statistics.median(load.rate for load in each)))
+            (name, rounded(statistics.median(load.rate for load in loads_of_server)))
         )
     report.show(table)
     ratio = loads.ratio(found["forewarn relay"], found["forewarn serve"])
@@ -206,7 +206,7 @@ def _memory(*pids: int) -> float:
     total = 0
     for pid in pids:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-        (line,) = (each for each in status.splitlines() if each.startswith("VmRSS"))
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
         total += int(line.split()[1])
     return total / 1024
 

@@ -115,30 +115,30 @@ def _table(title: str, found: dict[str, _Found]) -> Table:
         f"{title}, p99 in ms",
         ("rollout", "s", *_KINDS, "turns", "longest, ms", "> 50 ms"),
     )
-    for what, each in found.items():
-        p99s = [rounded(percentile(each.times[kind], 0.99)) for kind in _KINDS]
+    for what, measured in found.items():
+        p99s = [rounded(percentile(measured.times[kind], 0.99)) for kind in _KINDS]
         numbers = (
-            str(int(each.turns.total())),
-            f"≤ {rounded(each.longest())}",
-            str(each.longer_than(TURN_BAR_MILLISECONDS)),
+            str(int(measured.turns.total())),
+            f"≤ {rounded(measured.longest())}",
+            str(measured.longer_than(TURN_BAR_MILLISECONDS)),
         )
-        table.rows.append((what, rounded(each.seconds), *p99s, *numbers))
+        table.rows.append((what, rounded(measured.seconds), *p99s, *numbers))
     return table
 
 
 def _judge(report: Report, found: dict[str, _Found]) -> None:
     idle = found[_IDLE]
-    for what, each in found.items():
+    for what, measured in found.items():
         if what == _IDLE:
             continue
         report.judge(
             f"rollout of {what}: longest turn of the control thread",
-            each.longest(),
+            measured.longest(),
             TURN_BAR_MILLISECONDS,
             "ms",
         )
         for kind in _KINDS:
-            ratio = percentile(each.times[kind], 0.99) / percentile(
+            ratio = percentile(measured.times[kind], 0.99) / percentile(
                 idle.times[kind], 0.99
             )
             report.judge(
@@ -206,8 +206,8 @@ class _Story:
         before = await asyncio.to_thread(_turns_of, self._service)
         began = time.perf_counter()
         watching = [
-            asyncio.create_task(each)
-            for each in (
+            asyncio.create_task(coroutine)
+            for coroutine in (
                 self._poll(found),
                 *(self._order_and_approve(found) for _ in range(STREAMS)),
             )
@@ -217,8 +217,8 @@ class _Story:
             [ended, *watching], return_when=asyncio.FIRST_COMPLETED
         )
         found.is_over = True
-        for each in done:
-            each.result()
+        for task in done:
+            task.result()
         await asyncio.gather(*watching)
         found.seconds = time.perf_counter() - began
         found.turns = await asyncio.to_thread(_turns_of, self._service)

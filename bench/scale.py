@@ -180,25 +180,28 @@ def _show(report: Report, costs: dict[int, Cost]) -> None:
     def row(what: str, values: list[float]) -> None:
         table.rows.append((what, *map(rounded, values)))
 
-    each = list(costs.values())
-    row("first load of the file, s", [cost.first_load for cost in each])
-    row("start with the file, unchanged, s", [cost.start_with_file for cost in each])
-    row("start, s", [cost.start for cost in each])
-    row("RSS after the start, MiB", [cost.rss for cost in each])
-    row("RSS when all have asked, MiB", [cost.rss_enabled for cost in each])
-    row("RSS after applying, MiB", [cost.rss_peak for cost in each])
-    row("the store's file, MiB", [cost.store_mib for cost in each])
-    for verb in each[0].orders:
+    each_cost = list(costs.values())
+    row("first load of the file, s", [cost.first_load for cost in each_cost])
+    row(
+        "start with the file, unchanged, s",
+        [cost.start_with_file for cost in each_cost],
+    )
+    row("start, s", [cost.start for cost in each_cost])
+    row("RSS after the start, MiB", [cost.rss for cost in each_cost])
+    row("RSS when all have asked, MiB", [cost.rss_enabled for cost in each_cost])
+    row("RSS after applying, MiB", [cost.rss_peak for cost in each_cost])
+    row("the store's file, MiB", [cost.store_mib for cost in each_cost])
+    for verb in each_cost[0].orders:
         row(
             f"{verb}, median ms",
-            [statistics.median(cost.orders[verb]) for cost in each],
+            [statistics.median(cost.orders[verb]) for cost in each_cost],
         )
-        row(f"{verb}, longest ms", [max(cost.orders[verb]) for cost in each])
-    row("fleet apply, unchanged, s", [cost.apply_unchanged for cost in each])
-    row("fleet apply of one change, s", [cost.apply for cost in each])
-    row("GET meanwhile, median ms", [percentile(cost.gets, 0.5) for cost in each])
-    row("GET meanwhile, p99 ms", [percentile(cost.gets, 0.99) for cost in each])
-    row("GET meanwhile, longest ms", [max(cost.gets) for cost in each])
-    slow = [sum(took > SLOW_MS for took in cost.gets) for cost in each]
+        row(f"{verb}, longest ms", [max(cost.orders[verb]) for cost in each_cost])
+    row("fleet apply, unchanged, s", [cost.apply_unchanged for cost in each_cost])
+    row("fleet apply of one change, s", [cost.apply for cost in each_cost])
+    row("GET meanwhile, median ms", [percentile(cost.gets, 0.5) for cost in each_cost])
+    row("GET meanwhile, p99 ms", [percentile(cost.gets, 0.99) for cost in each_cost])
+    row("GET meanwhile, longest ms", [max(cost.gets) for cost in each_cost])
+    slow = [sum(took > SLOW_MS for took in cost.gets) for cost in each_cost]
     table.rows.append((f"GETs slower than {SLOW_MS:.0f} ms", *map(str, slow)))
     report.show(table)

@@ -88,10 +88,10 @@ def _measure_gets(
         "A simulator's GET, keep-alive",
         ("server", "requests/s", "simulator ÷ it", "p99 ms"),
     )
-    for name, each in found.items():
-        rate = statistics.median(load.rate for load in each)
-        p99 = statistics.median(load.p99_ms for load in each)
-        ratio = loads.ratio(found[SIMULATOR], each)
+    for name, loads_of_server in found.items():
+        rate = statistics.median(load.rate for load in loads_of_server)
+        p99 = statistics.median(load.p99_ms for load in loads_of_server)
+        ratio = loads.ratio(found[SIMULATOR], loads_of_server)
         table.rows.append((name, rounded(rate), rounded(ratio), rounded(p99)))
     report.show(table)
     ratio = loads.ratio(found[SIMULATOR], found[SERVICE])
@@ -178,7 +178,7 @@ def _measure_day(report: Report) -> None:
     spent = time.perf_counter() - begin
     table = Table("A virtual day", ("operations", "approvals", "GETs", "seconds"))
     cells = (day.ordered, day.approved, day.asked)
-    table.rows.append((*(f"{each:,}" for each in cells), rounded(spent)))
+    table.rows.append((*(f"{cell:,}" for cell in cells), rounded(spent)))
     report.show(table)
     assert day.ordered == OPERATIONS
     report.judge(

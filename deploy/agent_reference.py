@@ -98,9 +98,9 @@ def _default_in(array: str) -> Callable[[str, Option], str]:
     """Return a function for the defaults of the settings in an array."""
     kinds = {"handler": HandlerSettings, "notify": NotifySettings}
     known = {
-        each.name: each.default
-        for each in (fields(kinds[array]) if array in kinds else ())
-        if each.default is not MISSING
+        field.name: field.default
+        for field in (fields(kinds[array]) if array in kinds else ())
+        if field.default is not MISSING
     }
 
     def default_of(key: str, option: Option) -> str:

@@ -64,9 +64,11 @@ def _lines() -> Iterator[str]:
         yield f"## {title}"
         yield ""
         commands = [
-            each for each in COMMANDS if each.more and _program_of(each) == program
+            command
+            for command in COMMANDS
+            if command.more and _program_of(command) == program
         ]
-        names = ", ".join(f"`forewarn {each.name}`" for each in commands)
+        names = ", ".join(f"`forewarn {command.name}`" for command in commands)
         if len(commands) == 1:
             yield f"{names} accepts all of these options."
         else:

@@ -73,10 +73,10 @@ def _panel(
     title: str, about: str, *queries: str | tuple[str, str], **more: Any
 ) -> Panel:
     made = [
-        Query(text=each)
-        if isinstance(each, str)
-        else Query(text=each[0], legend=each[1])
-        for each in queries
+        Query(text=query)
+        if isinstance(query, str)
+        else Query(text=query[0], legend=query[1])
+        for query in queries
     ]
     return Panel(title=title, about=about, queries=tuple(made), **more)
 

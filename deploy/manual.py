@@ -64,7 +64,7 @@ def pages() -> Mapping[str, str]:
         ),
     }
     return {
-        name: "".join(f"{each}\n" for each in lines) for name, lines in made.items()
+        name: "".join(f"{line}\n" for line in lines) for name, lines in made.items()
     }
 
 
@@ -153,7 +153,10 @@ def _command(program: str, name: str, command: Command) -> Iterator[str]:
     yield ".PP"
     yield "For example:"
     yield from roff.example(
-        [each.replace("forewarn agent", "forewarn-agent") for each in command.examples]
+        [
+            example.replace("forewarn agent", "forewarn-agent")
+            for example in command.examples
+        ]
         if program == "forewarn-agent"
         else list(command.examples)
     )

@@ -111,7 +111,7 @@ def main(name: str, picture: str, recording: str = "") -> None:
     """Record a program, and write its files."""
     program = PROGRAMS[name]
     printed = record(program)
-    whole = "".join(each.text for each in printed).replace("\r\n", "\n")
+    whole = "".join(text_.text for text_ in printed).replace("\r\n", "\n")
     Path(picture).write_text(draw(program.title, whole), encoding="utf-8")
     if recording:
         Path(recording).write_text(cast(program.title, printed), encoding="utf-8")

@@ -82,8 +82,8 @@ def example(lines: Iterator[str] | list[str]) -> Iterator[str]:
     yield ".PP"
     yield ".RS 4"
     yield ".nf"
-    for each in lines:
-        yield line(literal(each))
+    for row in lines:
+        yield line(literal(row))
     yield ".fi"
     yield ".RE"
 

@@ -112,7 +112,7 @@ def _component(pin: Pin, ref: str) -> dict[str, Any]:
         "purl": ref,
     }
     # A release has several archives; the machine selects one.
-    properties = [{"name": "forewarn:sha256", "value": each} for each in pin.hashes]
+    properties = [{"name": "forewarn:sha256", "value": digest} for digest in pin.hashes]
     if pin.marker:
         properties.append({"name": "forewarn:marker", "value": pin.marker})
     return {**found, "properties": properties}

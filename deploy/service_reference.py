@@ -22,7 +22,7 @@ def tables() -> Mapping[str, str]:
         for section in SECTIONS
     }
     for array, kind in array_tables.ARRAYS.items():
-        defaults = {f"{array}.{each.name}": each.default for each in fields(kind)}
+        defaults = {f"{array}.{field.name}": field.default for field in fields(kind)}
         options: dict[str, Option] = {
             f"{array}.{key}": option
             for key, option in array_tables.OPTIONS[array].items()
@@ -32,7 +32,9 @@ def tables() -> Mapping[str, str]:
             lambda name, option, known=defaults: default_shown(option, known[name]),
         )
     for group, kind in named_tables.GROUPS.items():
-        defaults = {f"{group}.NAME.{each.name}": each.default for each in fields(kind)}
+        defaults = {
+            f"{group}.NAME.{field.name}": field.default for field in fields(kind)
+        }
         options = {
             f"{group}.NAME.{key}": option
             for key, option in named_tables.OPTIONS[group].items()

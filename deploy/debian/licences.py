@@ -30,7 +30,7 @@ def stanzas(home: Path, place: str) -> str:
     RECORD. Raises ValueError for one without a license or without its text.
     """
     made = [_stanza(notes, place) for notes in sorted(home.glob("*.dist-info"))]
-    return "".join(f"\n{each}" for each in made)
+    return "".join(f"\n{stanza}" for stanza in made)
 
 
 def _stanza(notes: Path, place: str) -> str:
@@ -39,12 +39,12 @@ def _stanza(notes: Path, place: str) -> str:
     licence = metadata["License-Expression"] or metadata["License"] or ""
     if not licence or "\n" in licence:
         licence = "; ".join(_classified(metadata.get_all("Classifier") or []))
-    texts = sorted({each for form in _TEXTS for each in notes.rglob(form)})
-    texts = [each for each in texts if each.is_file()]
+    texts = sorted({path for form in _TEXTS for path in notes.rglob(form)})
+    texts = [path for path in texts if path.is_file()]
     if not licence or not texts:
         raise ValueError(f"{name} {version} does not bring its licence")
     lines = [
-        "Files: " + " ".join(f"{place.lstrip('/')}/{each}" for each in _parts(notes)),
+        "Files: " + " ".join(f"{place.lstrip('/')}/{part}" for part in _parts(notes)),
         f"Comment: {name} {version}",
         "Copyright: The text of the licence names the holders.",
         f"License: {licence.strip()}",
@@ -53,7 +53,7 @@ def _stanza(notes: Path, place: str) -> str:
         lines.append(f" From {text.relative_to(notes.parent).as_posix()}:")
         lines.append(" .")
         said = _APACHE.sub(_COMMON, text.read_text("utf-8"))
-        lines += [_line(each) for each in said.splitlines()]
+        lines += [_line(line) for line in said.splitlines()]
         lines.append(" .")
     return "\n".join(lines[:-1]) + "\n"
 
@@ -73,6 +73,6 @@ def _line(text: str) -> str:
 
 
 def _classified(classifiers: list[str]) -> Iterator[str]:
-    for each in classifiers:
-        if each.startswith("License :: "):
-            yield each.rpartition(" :: ")[2]
+    for classifier in classifiers:
+        if classifier.startswith("License :: "):
+            yield classifier.rpartition(" :: ")[2]

@@ -114,8 +114,8 @@ def play(
     )
     run("campaign", "start", "bios.toml", "--plan", plan["digest"])
     found = _wait(ask, "Halted", within=within, timeline=timeline)
-    for each in found["failed"]:
-        timeline.say("forewarn", f"  {each['host']} failed: {each['reason']}")
+    for failure in found["failed"]:
+        timeline.say("forewarn", f"  {failure['host']} failed: {failure['reason']}")
     timeline.check(
         f"the campaign halts by itself: {HOSTS - 1} hosts were not touched",
         seen=(found["state"], found["waiting"]) == ("Halted", HOSTS - 1),

@@ -63,7 +63,9 @@ def _fleet() -> str:
             'kind = "availability-set"'
             for tenant in TENANTS
         ]
-    for rack in (f"{each}{1 + number}" for each in CLUSTERS for number in range(RACKS)):
+    for rack in (
+        f"{cluster}{1 + number}" for cluster in CLUSTERS for number in range(RACKS)
+    ):
         for number in range(HOSTS):
             host = f"{rack}-{1 + number}"
             lines.append(
@@ -86,8 +88,8 @@ def begin(ask: Callable[..., Any]) -> None:
 
 def stay(show_link: Callable[[], None], *, url: str) -> None:
     """Show the link to the console of the service at `url`, and wait for Ctrl-C."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.default_int_handler)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         show_link()
         print(

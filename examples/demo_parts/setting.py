@@ -99,9 +99,9 @@ def prepare(directory: Path) -> Places:
 def free_ports(count: int) -> list[int]:
     """Return free ports on loopback."""
     sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    for socket_ in sockets:
+        socket_.bind(("127.0.0.1", 0))
+    ports = [socket_.getsockname()[1] for socket_ in sockets]
+    for socket_ in sockets:
+        socket_.close()
     return ports

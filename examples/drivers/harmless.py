@@ -151,9 +151,9 @@ def abilities(directory: Path) -> int:
         host, vms = (asked := json.loads(line))["host"], asked["vms"]
         for place in ({"host": host}, *({"host": host, "vm": vm} for vm in vms)):
             print(json.dumps({**place, "able": "yes"}))
-        for each in limited:
-            if each.get("vm") in vms or ("vm" not in each and each["host"] == host):
-                print(json.dumps({"host": host, **each}))
+        for limit in limited:
+            if limit.get("vm") in vms or ("vm" not in limit and limit["host"] == host):
+                print(json.dumps({"host": host, **limit}))
     return DONE
 
 

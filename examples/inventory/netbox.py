@@ -36,28 +36,28 @@ def name_of(nested: dict[str, str] | None) -> str | None:
 def addresses(vm: dict[str, Any]) -> list[str]:
     """Return the addresses of a VM without their prefix lengths."""
     found = (vm["primary_ip4"], vm["primary_ip6"])
-    return [each["address"].split("/")[0] for each in found if each]
+    return [address["address"].split("/")[0] for address in found if address]
 
 
 hosts = [
     {
-        "name": each["name"],
-        "zone": name_of(each["site"]),
-        "rack": name_of(each["rack"]),
-        "cluster": name_of(each["cluster"]),
+        "name": row["name"],
+        "zone": name_of(row["site"]),
+        "rack": name_of(row["rack"]),
+        "cluster": name_of(row["cluster"]),
     }
-    for each in every(f"dcim/devices/?role={SETTINGS['role']}&status=active")
+    for row in every(f"dcim/devices/?role={SETTINGS['role']}&status=active")
 ]
-names = {each["name"] for each in hosts}
+names = {row["name"] for row in hosts}
 vms = [
     {
-        "name": each["name"],
-        "host": each["device"]["name"],
-        "vcpu": each["vcpus"] and int(each["vcpus"]),
-        "memory": each["memory"],
-        "address": addresses(each),
+        "name": row["name"],
+        "host": row["device"]["name"],
+        "vcpu": row["vcpus"] and int(row["vcpus"]),
+        "memory": row["memory"],
+        "address": addresses(row),
     }
-    for each in every("virtualization/virtual-machines/?status=active")
-    if name_of(each["device"]) in names
+    for row in every("virtualization/virtual-machines/?status=active")
+    if name_of(row["device"]) in names
 ]
 print(json.dumps({"hosts": hosts, "vms": vms}))

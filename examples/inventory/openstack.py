@@ -55,33 +55,33 @@ def every(path: str, member: str) -> Iterator[dict[str, Any]]:
         _, page = exchange(url, HEADERS)
         yield from page[member]
         links = page.get(f"{member}_links", [])
-        url = next((each["href"] for each in links if each["rel"] == "next"), None)
+        url = next((link["href"] for link in links if link["rel"] == "next"), None)
 
 
 hosts = [
     {
-        "name": each["hypervisor_hostname"],
-        "vcpu": each["vcpus"] * SETTINGS.get("overcommitment", 1),
-        "memory": each["memory_mb"],
+        "name": row["hypervisor_hostname"],
+        "vcpu": row["vcpus"] * SETTINGS.get("overcommitment", 1),
+        "memory": row["memory_mb"],
     }
-    for each in every("os-hypervisors/detail", "hypervisors")
+    for row in every("os-hypervisors/detail", "hypervisors")
 ]
 vms = [
     {
-        "name": each["id"],
-        "wire_name": each["name"],
-        "id": each["id"],
-        "host": each["OS-EXT-SRV-ATTR:hypervisor_hostname"],
-        "vcpu": each["flavor"]["vcpus"],
-        "memory": each["flavor"]["ram"],
+        "name": row["id"],
+        "wire_name": row["name"],
+        "id": row["id"],
+        "host": row["OS-EXT-SRV-ATTR:hypervisor_hostname"],
+        "vcpu": row["flavor"]["vcpus"],
+        "memory": row["flavor"]["ram"],
         "address": [
             port["addr"]
-            for ports in each["addresses"].values()
+            for ports in row["addresses"].values()
             for port in ports
             if port["OS-EXT-IPS:type"] == "fixed"
         ],
     }
-    for each in every("servers/detail?all_tenants=1", "servers")
-    if each["OS-EXT-SRV-ATTR:hypervisor_hostname"]
+    for row in every("servers/detail?all_tenants=1", "servers")
+    if row["OS-EXT-SRV-ATTR:hypervisor_hostname"]
 ]
 print(json.dumps({"hosts": hosts, "vms": vms}))

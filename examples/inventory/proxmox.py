@@ -42,30 +42,30 @@ def address(vm: dict[str, Any]) -> str | None:
 
 resources = get("cluster/resources")
 offline = [
-    each["node"]
-    for each in resources
-    if each["type"] == "node" and each["status"] == "offline"
+    resource["node"]
+    for resource in resources
+    if resource["type"] == "node" and resource["status"] == "offline"
 ]
 hosts = [
     {
-        "name": each["node"],
-        "vcpu": each.get("maxcpu"),
-        "memory": each.get("maxmem") and each["maxmem"] // MIB,
+        "name": resource["node"],
+        "vcpu": resource.get("maxcpu"),
+        "memory": resource.get("maxmem") and resource["maxmem"] // MIB,
     }
-    for each in resources
-    if each["type"] == "node" and each["node"] not in offline
+    for resource in resources
+    if resource["type"] == "node" and resource["node"] not in offline
 ]
 vms = [
     {
-        "name": each["name"],
-        "host": each["node"],
-        "vcpu": each["maxcpu"],
-        "memory": each["maxmem"] // MIB,
-        "address": address(each),
+        "name": resource["name"],
+        "host": resource["node"],
+        "vcpu": resource["maxcpu"],
+        "memory": resource["maxmem"] // MIB,
+        "address": address(resource),
     }
-    for each in resources
-    if each["type"] == "qemu"
-    and each["node"] not in offline
-    and not each.get("template")
+    for resource in resources
+    if resource["type"] == "qemu"
+    and resource["node"] not in offline
+    and not resource.get("template")
 ]
 print(json.dumps({"hosts": hosts, "vms": vms, "unknown_hosts": offline}))

@@ -96,7 +96,7 @@ class Consoles:
     def _news(self, vm: str, text: str) -> list[str]:
         """Return the news in a document."""
         try:
-            events = {each["EventId"]: each for each in json.loads(text)["Events"]}
+            events = {event["EventId"]: event for event in json.loads(text)["Events"]}
         except (ValueError, KeyError):
             return []
         before, self._last[vm] = self._last.get(vm), events

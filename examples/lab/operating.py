@@ -170,7 +170,7 @@ class Service:
         """Return whether the relay of a host is connected."""
         _, found = self._asked("/v1/relays")
         return any(
-            each["host"] == host and each["connected"] for each in found["relays"]
+            relay["host"] == host and relay["connected"] for relay in found["relays"]
         )
 
     # The operator
@@ -209,7 +209,7 @@ class Service:
         """Return whether all work has ended."""
         ended = {"Done", "Failed", "Cancelled"}
         _, found = self._asked("/v1/operations")
-        return all(each["state"] in ended for each in found["operations"])
+        return all(operation["state"] in ended for operation in found["operations"])
 
     def _vms(self) -> list[dict[str, Any]]:
         vms: list[dict[str, Any]] = self._asked("/v1/fleet")[1]["vms"]
@@ -221,13 +221,13 @@ class Service:
 
     def host_of(self, vm: str) -> str:
         """Return the host of a VM."""
-        [found] = [each["host"] for each in self._vms() if each["name"] == vm]
+        [found] = [vm_["host"] for vm_ in self._vms() if vm_["name"] == vm]
         return str(found)
 
     def downtimes(self) -> dict[str, float]:
         """Return the seconds of downtime of each VM."""
         _, found = self._asked("/v1/availability")
-        return {each["vm"]: float(each["down_seconds"]) for each in found["vms"]}
+        return {vm["vm"]: float(vm["down_seconds"]) for vm in found["vms"]}
 
     def approvers(self) -> set[str]:
         """Return the VMs that have approved an event."""

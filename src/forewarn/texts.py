@@ -55,7 +55,7 @@ def cleaned(text: str) -> str:
     text = _one_line(text)
     if text.isprintable() and "\ufffd" not in text:
         return text
-    printable = "".join(each for each in text if each.isprintable())
+    printable = "".join(character for character in text if character.isprintable())
     return re.sub("\ufffd+", "\ufffd", printable)
 
 
@@ -70,7 +70,9 @@ def readable(text: str, *, last: int = 0) -> str:
     `last` is the number of characters at the end that are wanted; 0: all.
     """
     text = _one_line(text)[-last:]
-    lost = sum(1 for each in text if each == "\ufffd" or not each.isprintable())
+    lost = sum(
+        1 for character in text if character == "\ufffd" or not character.isprintable()
+    )
     return "(binary data)" if lost * BINARY_SHARE > len(text) else cleaned(text)
 
 

@@ -68,20 +68,20 @@ def key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else text(name)
 
 
-def value(each: object) -> str:
+def value(item: object) -> str:
     """Return a value from `loads` as TOML on one line."""
-    if isinstance(each, str):
-        return text(each)
-    if isinstance(each, bool):
-        return "true" if each else "false"
-    if isinstance(each, dict):
-        table = cast("dict[str, object]", each)
+    if isinstance(item, str):
+        return text(item)
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, dict):
+        table = cast("dict[str, object]", item)
         pairs = (f"{key(name)} = {value(one)}" for name, one in table.items())
         return f"{{{', '.join(pairs)}}}"
-    if isinstance(each, list):
-        return f"[{', '.join(map(value, cast('list[object]', each)))}]"
-    if isinstance(each, (int, float)):
+    if isinstance(item, list):
+        return f"[{', '.join(map(value, cast('list[object]', item)))}]"
+    if isinstance(item, (int, float)):
         # Python and TOML write numbers alike, even 1e+16, nan and -inf.
-        return repr(each)
+        return repr(item)
     # A date or a time.
-    return str(cast("Any", each).isoformat())
+    return str(cast("Any", item).isoformat())

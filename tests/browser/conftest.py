@@ -39,8 +39,8 @@ def is_expected(message: str, statuses: Collection[int]) -> bool:
         return False
     if "/v1/campaigns/progress/" in message:
         return True  # the plan is ready, or the service has not begun it
-    found = UNEXPECTED.search(message)
-    return found is None or int(found[1]) in statuses
+    match = UNEXPECTED.search(message)
+    return match is None or int(match[1]) in statuses
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -277,7 +277,7 @@ def test_pause_of_another_operator_can_be_taken_over(
     expect(dialog).to_contain_text("Your pause is added to that of bob")
     dialog.get_by_role("button", name="Take over").click()
     expect(dialog).not_to_be_visible()
-    assert ["revision" in each for each in sent] == [True, False]
+    assert ["revision" in url for url in sent] == [True, False]
     assert place.ask(f"/v1/campaigns/{campaign}")["state"] == "Paused"
 
 

@@ -116,7 +116,7 @@ def test_simulation_is_a_file_with_nights_and_failures(
             expect(row).to_contain_text("✕ failed")
         nights = page.get_by_role("region", name="Nights").get_by_role("row")
         numbers = [text.split("\t") for text in nights.all_inner_texts()[1:]]
-        assert sum(int(each[3]) for each in numbers) == len(names)
+        assert sum(int(night[3]) for night in numbers) == len(names)
         cluster = page.get_by_role("row", name="cluster c1")
         expect(cluster).to_have_attribute("aria-expanded", "true")
         cluster.click()

@@ -18,7 +18,7 @@ def announced(shared: Place) -> dict[str, Any]:
     shared.ask("/v1/fail", {"names": ["bank-c1-r0-0"]})
     return eventually(
         lambda: shared.ask("/v1/operations?limit=100")["operations"],
-        lambda found: any(each["events"] for each in found),
+        lambda found: any(row["events"] for row in found),
         what="an announced operation",
     )[0]
 
@@ -80,11 +80,11 @@ def test_list_that_is_cut_says_so(shared: Place, new_tab: Callable[..., Tab]) ->
         {
             **empty,
             "kind": "vm",
-            "name": f"vm-{each}",
-            "title": f"vm-{each}",
+            "name": f"vm-{number}",
+            "title": f"vm-{number}",
             "host": "h",
         }
-        for each in range(50)
+        for number in range(50)
     ]
 
     def answer(route: Route) -> None:

@@ -40,7 +40,7 @@ def quick(tmp_path: Path) -> Iterator[Place]:
 def counts(page: Page) -> list[list[int]]:
     """Return the counts that the page has shown since it was watched."""
     seen: list[str] = page.evaluate("() => window.seen")
-    return [[int(each) for each in line.split()] for line in seen]
+    return [[int(word) for word in line.split()] for line in seen]
 
 
 @pytest.mark.long
@@ -86,8 +86,8 @@ def test_campaign_is_followed_from_its_canary_to_its_end(
     expect(page.locator(".kpis > div > b").first).to_have_text(str(HOSTS))
     seen = counts(page)
     assert page.evaluate("() => window.sameDocument")
-    assert {sum(each) for each in seen} == {HOSTS}
-    done = [each[0] for each in seen]
+    assert {sum(sample) for sample in seen} == {HOSTS}
+    done = [sample[0] for sample in seen]
     assert done == sorted(done)
     assert {CANARY, HOSTS} <= set(done), done
     assert tab.streams == 1

@@ -39,7 +39,7 @@ def open_with(tab: Tab, *problems: dict[str, Any]) -> Page:
     """Open Now with these problems."""
     news = [*(("problems", each) for each in problems), ("ready", {})]
     body = "".join(
-        f"event: {name}\ndata: {json.dumps(each)}\n\n" for name, each in news
+        f"event: {name}\ndata: {json.dumps(message)}\n\n" for name, message in news
     )
     tab.page.route(
         "**/v1/watch?*",

@@ -74,7 +74,8 @@ def test_refused_order_is_counted_less_and_less(
     expect(dialog.get_by_role("button", name="Open 1 host")).to_be_enabled()
     sent: list[str] = []
     page.on(
-        "request", lambda each: sent.append(each.url) if each.method == "POST" else None
+        "request",
+        lambda request: sent.append(request.url) if request.method == "POST" else None,
     )
     shared.ask("/v1/host-open", {"hosts": ["c1-r0-1"], "reason": "it was the cable"})
     for _ in range(60):
@@ -130,11 +131,11 @@ def test_unknown_campaign_is_asked_for_alone(
     asked: list[str] = []
     tab.page.on(
         "request",
-        lambda each: asked.append(each.url) if "narwhal" in each.url else None,
+        lambda request: asked.append(request.url) if "narwhal" in request.url else None,
     )
     page = tab.open("campaigns/narwhal")
     expect(page.get_by_text("There is no such campaign")).to_be_visible()
-    assert [each for each in asked if "/v1/" in each][1:] == []
+    assert [url for url in asked if "/v1/" in url][1:] == []
 
 
 def test_tenant_is_found_with_all_changes(
@@ -202,5 +203,5 @@ def test_service_that_is_away_is_asked_less_and_less(
     for _ in range(60):
         page.clock.run_for(1000)
     expect(page.get_by_role("button", name="Reconnect")).to_be_visible()
-    lists = [each for each in asked if "/v1/watch" not in each]
+    lists = [url for url in asked if "/v1/watch" not in url]
     assert len(lists) <= LISTS_MAX, lists

@@ -72,7 +72,7 @@ def test_pages_of_operators(
     expect(page.get_by_role("heading", name="Waiting for approval")).to_be_visible()
     take("now", page)
     (campaign,) = night.ask("/v1/campaigns")["campaigns"]
-    (failed,) = (each["host"] for each in campaign["failed"])
+    (failed,) = (failure["host"] for failure in campaign["failed"])
     page = tab.open(f"campaigns/{campaign['campaign']}?host={failed}")
     expect(page.get_by_role("heading", name="bios-2.19")).to_be_visible()
     expect(page.locator(f'.row[data-id="h:{failed}"]')).to_be_visible()

@@ -129,7 +129,7 @@ def test_page_says_what_the_api_says(open_page: Callable[..., Page]) -> None:
         expect(card.get_by_role("link", name=event["EventId"][-12:])).to_be_visible()
         expect(card.get_by_role("button", name="Approve…")).to_be_visible()
         expect(card.get_by_role("button", name="Restart now…")).to_be_visible()
-    operations = {each["operation"] for each in missing}
+    operations = {event["operation"] for event in missing}
     assert len(operations) < len(missing)
     expect(page.get_by_text("has approved.", exact=False)).to_have_count(
         len(operations)
@@ -180,9 +180,7 @@ def test_page_of_operators_tells_a_tenant_nothing(
 def test_tenant_approves_by_mouse(open_page: Callable[..., Page]) -> None:
     page = open_page(viewport=NARROW)
     event = open_events(page)[0]
-    mine = [
-        each for each in open_events(page) if each["operation"] == event["operation"]
-    ]
+    mine = [row for row in open_events(page) if row["operation"] == event["operation"]]
     card = card_of(page, event)
     match = re.search(r"Approve: (.+?)\. Do nothing: (.+?)\.", card.inner_text())
     assert match is not None
@@ -196,8 +194,8 @@ def test_tenant_approves_by_mouse(open_page: Callable[..., Page]) -> None:
     expect(
         page.get_by_role("region", name=re.compile(f"Reboot of .*{event['vms'][0]}"))
     ).to_contain_text("Approved by shop/ci")
-    left = {each["EventId"] for each in open_events(page)}
-    assert not left & {each["EventId"] for each in mine}
+    left = {event["EventId"] for event in open_events(page)}
+    assert not left & {event["EventId"] for event in mine}
 
 
 def test_tenant_restarts_in_its_own_time(open_page: Callable[..., Page]) -> None:

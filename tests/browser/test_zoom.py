@@ -49,7 +49,9 @@ def shown(page: Page) -> set[str]:
     """Return the names of controls, without figures that count on."""
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     names: list[str] = page.evaluate(NAMES)
-    return {name for name in names if not any(each.isdigit() for each in name)}
+    return {
+        name for name in names if not any(character.isdigit() for character in name)
+    }
 
 
 def test_page_at_200_percent_hides_nothing_and_needs_no_scrolling_to_the_side(

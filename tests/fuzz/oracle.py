@@ -40,11 +40,11 @@ class Ask:
 
     def values(self, name: str) -> list[str]:
         """Return every value of a header."""
-        return [value for each, value in self.headers if each.lower() == name]
+        return [value for header, value in self.headers if header.lower() == name]
 
     def asked(self, name: str) -> list[str]:
         """Return every value of a parameter."""
-        return [value for each, value in self.query if each == name]
+        return [value for key, value in self.query if key == name]
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ async def _crowd(address: tuple[str, int], count: int) -> list[asyncio.StreamWri
 async def _story(address: tuple[str, int], idle: int) -> tuple[float, float]:
     alone = await _ask(address)
     writers = await _crowd(address, idle + SLOW)
-    dribbling = [asyncio.create_task(_dribble(each)) for each in writers[:SLOW]]
+    dribbling = [asyncio.create_task(_dribble(writer)) for writer in writers[:SLOW]]
     crowded = await _ask(address)
     assert not any(writer.is_closing() for writer in writers[SLOW:])
     for task in dribbling:

@@ -110,7 +110,9 @@ async def well_formed(hub: Hub, rng: Random) -> int:
         if promised[-1].closes:
             break
     whole = await talk(hub, [stream], chokes=rng.random() < 0.2)
-    answers = [oracle.Promise(each.status, each.closes) for each in answers_of(whole)]
+    answers = [
+        oracle.Promise(answer.status, answer.closes) for answer in answers_of(whole)
+    ]
     # The last one may close because the client has stopped sending.
     if answers and not promised[-1].closes:
         answers[-1] = replace(answers[-1], closes=False)
@@ -159,7 +161,9 @@ async def _judge(hub: Hub, rng: Random, stream: bytes) -> None:
     read = strict.read(stream)
     reader = RequestReader(lambda _request: None)
     reader.feed(stream)
-    taken = [each.request for each in reader.ready if isinstance(each, Received)]
+    taken = [
+        message.request for message in reader.ready if isinstance(message, Received)
+    ]
     assert [
         (request.method, request.path, request.query, request.body) for request in taken
     ] == [_asked(item) for item in read.items[: len(taken)]], stream
@@ -257,7 +261,7 @@ def test_any_bytes_get_a_valid_answer_or_a_refusal(
         assert len(hub.endpoint.waits) == 0
         assert not hub.connections
         assert not hub._by_source
-        living = sum(isinstance(each, Connection) for each in gc.get_objects())
+        living = sum(isinstance(object_, Connection) for object_ in gc.get_objects())
         assert not living, f"{living} connections are still in memory"
 
     play(story)

@@ -81,7 +81,7 @@ def test_shown_settings_are_valid(page: Path, tmp_path: Path) -> None:
 
 def test_agent_settings_in_the_readme_are_valid(tmp_path: Path) -> None:
     (block,) = [
-        each for each in blocks(ROOT / "README.md", "toml") if "handler" in each
+        block for block in blocks(ROOT / "README.md", "toml") if "handler" in block
     ]
     file = tmp_path / "agent.toml"
     file.write_text(block)
@@ -137,7 +137,7 @@ def test_table_of_variables_matches_the_program_environment() -> None:
 
 
 def test_documented_json_matches_the_sent_json() -> None:
-    event, posted = (json.loads(each) for each in blocks(HANDLERS_PAGE, "json"))
+    event, posted = (json.loads(block) for block in blocks(HANDLERS_PAGE, "json"))
     raw = json.loads((EXAMPLES / "events.json").read_text())
     assert event == raw["Events"][0]
     sent = replace(job("balancer"), stop_at=NOW + MINUTE)
@@ -154,7 +154,9 @@ def test_documented_json_matches_the_sent_json() -> None:
 
 
 def test_shown_worker_protocol_matches_the_code() -> None:
-    (shown,) = [each for each in blocks(HANDLERS_PAGE, "python") if "Protocol" in each]
+    (shown,) = [
+        block for block in blocks(HANDLERS_PAGE, "python") if "Protocol" in block
+    ]
     methods = set(re.findall(r"def (\w+)\(", shown))
     assert methods == {name for name in vars(Worker) if not name.startswith("_")}
 
@@ -165,7 +167,7 @@ LOCKS_PAGE = ROOT / "docs" / "how-to" / "agent" / "lock.md"
 @pytest.mark.parametrize(
     "text",
     [
-        *(each for each in blocks(LOCKS_PAGE, "toml") if "airlock" not in each),
+        *(block for block in blocks(LOCKS_PAGE, "toml") if "airlock" not in block),
         (EXAMPLES / "lock.toml").read_text("utf-8"),
     ],
 )
@@ -196,7 +198,7 @@ def test_gate_page_shows_the_requests_and_the_ignored_alerts() -> None:
     assert f"`GET {PROMETHEUS_PATH}`" in text
     shown = ALERTMANAGER_PATH.replace("&unprocessed=true", "")
     assert f"`GET {shown}`" in text
-    listed = ", ".join(f'"{each}"' for each in USUAL_ALERTS)
+    listed = ", ".join(f'"{alert}"' for alert in USUAL_ALERTS)
     assert f"The default of `ignore` is `[{listed}]`" in text
 
 

@@ -28,7 +28,9 @@ WORKERS = {"src/forewarn/drivers/libvirt/worker"}
 def pythons_of_pyright() -> set[str]:
     environments = SETTINGS["tool"]["pyright"]["executionEnvironments"]
     return {
-        each["root"] for each in environments if each.get("pythonVersion") == OLDEST
+        environment["root"]
+        for environment in environments
+        if environment.get("pythonVersion") == OLDEST
     }
 
 
@@ -71,7 +73,7 @@ def test_agent_imports_only_modules_for_the_oldest_python() -> None:
     def is_ours(name: str) -> bool:
         path = f"src/{name.replace('.', '/')}"
         return any(
-            each in PARTS for each in (f"{path}.py", f"{path}/__init__.py")
+            path_ in PARTS for path_ in (f"{path}.py", f"{path}/__init__.py")
         ) or any(path.startswith(f"{part}/") or path == part for part in PARTS)
 
     strays: list[str] = []

@@ -18,16 +18,16 @@ DRAWING = {"given", "run_state_machine_as_test"}
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
 
 
 def _has_number(node: ast.AST) -> bool:
     """Return whether a part of a module asks for a number of the run itself."""
     return any(
-        ast.unparse(each) == "settings().max_examples"
-        if isinstance(each, ast.Attribute) and each.attr == "max_examples"
-        else isinstance(each, ast.Call) and ast.unparse(each.func) == "amounts"
-        for each in ast.walk(node)
+        ast.unparse(child) == "settings().max_examples"
+        if isinstance(child, ast.Attribute) and child.attr == "max_examples"
+        else isinstance(child, ast.Call) and ast.unparse(child.func) == "amounts"
+        for child in ast.walk(node)
     )
 
 
@@ -70,10 +70,10 @@ def errors_of(text: str, fixtures: str = "") -> Iterator[str]:
     for node in module.body:
         if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
             continue
-        fixtures_used = {each.arg for each in node.args.args}
+        fixtures_used = {argument.arg for argument in node.args.args}
         needs = node.name in with_numbers or bool(fixtures_used & fixtures_with_numbers)
         is_marked = all_marked or any(
-            MARK in ast.unparse(each) for each in node.decorator_list
+            MARK in ast.unparse(decorator) for decorator in node.decorator_list
         )
         if needs and not is_marked:
             yield f"{node.name} is not marked"

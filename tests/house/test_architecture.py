@@ -115,7 +115,7 @@ def defined_in(tree: ast.Module | ast.ClassDef) -> Iterator[str]:
 
 def attributes(node: ast.ClassDef) -> Iterator[str]:
     """Yield the attributes that the methods of a class use."""
-    return (each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    return (child.attr for child in ast.walk(node) if isinstance(child, ast.Attribute))
 
 
 @cache

@@ -94,5 +94,9 @@ def test_every_claim_about_campaigns_has_a_test(
 )
 def test_the_test_of_a_claim_exists(file: str, name: str) -> None:
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    names = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+    names = {
+        statement.name
+        for statement in tree.body
+        if isinstance(statement, ast.FunctionDef)
+    }
     assert name in names

@@ -340,4 +340,6 @@ def test_the_test_of_a_section_exists(proof: str) -> None:
     file, _, name = proof.partition("::")
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    assert name in {each.name for each in tree.body if isinstance(each, functions)}
+    assert name in {
+        statement.name for statement in tree.body if isinstance(statement, functions)
+    }

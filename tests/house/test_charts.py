@@ -131,10 +131,10 @@ def test_templates_use_exactly_the_chart_values(chart: Chart) -> None:
     for file in (chart.directory / "templates").iterdir():
         used |= set(re.findall(r"\.Values\.(\w+(?:\.\w+)*)", file.read_text("utf-8")))
     names = chart.values()
-    for each in used:
-        assert any(f"{name}.".startswith(f"{each}.") for name in names), each
+    for value in used:
+        assert any(f"{name}.".startswith(f"{value}.") for name in names), value
     for name in names:
-        assert any(f"{name}.".startswith(f"{each}.") for each in used), name
+        assert any(f"{name}.".startswith(f"{path}.") for path in used), name
 
 
 @each_chart
@@ -156,7 +156,7 @@ def test_schema_has_exactly_the_chart_values(chart: Chart) -> None:
     known = {*walk(schema, "")}
     assert schema["additionalProperties"] is False
     for name in chart.values():
-        inside = {each for each in free if f"{name}.".startswith(f"{each}.")}
+        inside = {value for value in free if f"{name}.".startswith(f"{value}.")}
         assert name in known or inside, name
     # Every chart has `global`, whether it wants it or not.
     assert known - set(chart.values()) == set()
@@ -170,7 +170,7 @@ def test_chart_uses_variables_and_arguments_of_the_program() -> None:
     assert used <= known
     assert "FOREWARN_STORE_URL" in used
     words = re.findall(r"^ +- (serve|--?[a-z-]+|/etc/\S+)$", text, re.MULTILINE)
-    arguments = [each for each in words if not each.startswith("/etc/forewarn-tokens")]
+    arguments = [word for word in words if not word.startswith("/etc/forewarn-tokens")]
     assert arguments[0] == "serve"
     parser.build(arguments).parse_args(arguments)
 

@@ -185,7 +185,9 @@ def test_only_system_tests_sleep() -> None:
             continue
         for node in tree.body:
             decorators = getattr(node, "decorator_list", [])
-            if not any("mark.system" in ast.unparse(each) for each in decorators):
+            if not any(
+                "mark.system" in ast.unparse(decorator) for decorator in decorators
+            ):
                 sleeping += [f"{name_of(path)}:{line}" for line in _sleeps(node)]
     assert not sleeping, "mark it as system, or wait for what happens: " + "\n".join(
         sleeping

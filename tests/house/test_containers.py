@@ -102,7 +102,7 @@ def test_image_copies_only_existing_files_that_are_not_ignored(image: Path) -> N
     assert copied
     for source in copied:
         assert (ROOT / source).exists(), source
-        assert any(Path(source).match(each) for each in let_in), source
+        assert any(Path(source).match(pattern) for pattern in let_in), source
 
 
 @each_image

@@ -84,7 +84,9 @@ def test_every_label_in_a_query_exists(dashboard: Dashboard) -> None:
                 assert label in labels, (target, label)
                 known = meter.labels.get(label, ())
                 if how == "=~" and known:
-                    assert any(re.fullmatch(value, each) for each in known), target
+                    assert any(
+                        re.fullmatch(value, label_value) for label_value in known
+                    ), target
         for group in GROUPED.findall(target["expr"]):
             assert set(group.split(", ")) <= labels, target
         kept = {
@@ -152,5 +154,5 @@ def test_panels_do_not_overlap(
         assert max(x for x, _ in cells) < dashboards.COLUMNS
         taken |= cells
     assert len({panel["id"] for panel in whole["panels"]}) == len(whole["panels"])
-    variables = {each["name"] for each in whole["templating"]["list"]}
+    variables = {variable["name"] for variable in whole["templating"]["list"]}
     assert variables == {"datasource", "job", "instance"}

@@ -139,7 +139,7 @@ def test_every_alert_is_tested_and_explained(watched: Watched) -> None:
     for alert in alerts:
         assert alert in tests, alert
     explained = re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE)
-    assert [each for each in explained if each in alerts] == alerts
+    assert [alert for alert in explained if alert in alerts] == alerts
 
 
 def test_runbook_explains_exactly_the_alerts() -> None:

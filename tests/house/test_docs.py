@@ -206,7 +206,7 @@ def test_each_picture_of_a_page_exists_and_is_described() -> None:
             if len(description.split()) < PICTURE_WORDS_MIN:
                 wrong.append(f"{name_of(page)}: {path}: say what it shows")
     there = {*STATIC.rglob("*.webp"), *STATIC.rglob("*.svg")}
-    wrong += [f"no page shows {name_of(each)}" for each in sorted(there - named)]
+    wrong += [f"no page shows {name_of(picture)}" for picture in sorted(there - named)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -68,7 +68,11 @@ def defined_in(tree: ast.AST) -> set[str]:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 names.add(name)
             case ast.ClassDef(name=name, body=body):
-                fields = (each for each in body if isinstance(each, ast.AnnAssign))
+                fields = (
+                    statement
+                    for statement in body
+                    if isinstance(statement, ast.AnnAssign)
+                )
                 names |= {name, *(ast.unparse(field.target) for field in fields)}
             case ast.Constant(value=str(text)) if len(text) < TEXT_CHARACTERS_MAX:
                 names.update(re.findall(r"\w+", text))
@@ -101,9 +105,9 @@ def unknown_names(text: str) -> Iterator[str]:
 
 def test_names_in_docstrings_exist() -> None:
     stale = [
-        f"{path.relative_to(ROOT)}:{each}"
+        f"{path.relative_to(ROOT)}:{name}"
         for path in sorted(PACKAGE.rglob("*.py"))
-        for each in unknown_names(path.read_text("utf-8"))
+        for name in unknown_names(path.read_text("utf-8"))
     ]
     assert not stale, "\n".join(stale)
 

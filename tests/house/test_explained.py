@@ -42,13 +42,13 @@ NAMELESS = {
 
 
 def test_each_kind_of_record_is_explained_or_has_no_name() -> None:
-    assert sorted(each.__name__ for each in kinds.KINDS) == sorted(EXPLAINED | NAMELESS)
+    assert sorted(kind.__name__ for kind in kinds.KINDS) == sorted(EXPLAINED | NAMELESS)
     assert set(EXPLAINED.values()) <= IDS | KINDS.keys()
 
 
 def test_command_offers_every_kind() -> None:
-    (command,) = (each for each in LISTS if each.path == ("explain",))
-    (option,) = (each for each in command.options if each.name == "--kind")
+    (command,) = (list_ for list_ in LISTS if list_.path == ("explain",))
+    (option,) = (option for option in command.options if option.name == "--kind")
     assert set(option.choices) == {"host", "vm", "campaign", *KINDS}
-    (name,) = (each for each in command.options if each.name == "id")
+    (name,) = (option for option in command.options if option.name == "id")
     assert all(kind in name.help for kind in KINDS if kind != "place")

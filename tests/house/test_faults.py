@@ -25,7 +25,7 @@ def line_of(kind: Kind) -> str:
             f"`{kind.name} {kind.argument.example}` (`{kind.argument.key}`){optional}"
         )
     hits = "GET" if kind.methods == READS else "GET, POST"
-    approval = ", ".join(each.value for each in kind.approvals) or "not hit"
+    approval = ", ".join(approval.value for approval in kind.approvals) or "not hit"
     return f"| {name} | {kind.sentence} | {hits} | {approval} |"
 
 

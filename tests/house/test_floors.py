@@ -32,8 +32,8 @@ def imports(module: str, files: dict[str, Path]) -> set[str]:
         name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module
-        for each in node.names
-        for name in (node.module, f"{node.module}.{each.name}")
+        for alias in node.names
+        for name in (node.module, f"{node.module}.{alias.name}")
     }
     return names & set(files) - {module}
 

@@ -44,13 +44,13 @@ def test_integration_page_lists_every_key(word: str) -> None:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_examples_of_the_page_are_valid(word: str, tmp_path: Path) -> None:
-    examples = [each for each in toml_blocks(page(word)) if f'"{word}"' in each]
+    examples = [block for block in toml_blocks(page(word)) if f'"{word}"' in block]
     assert examples, f"docs/integrations/{word}.md shows no settings"
     for example in examples:
         file = tmp_path / "agent.toml"
         file.write_text(example, encoding="utf-8")
         settings = load_settings(file=str(file), environ={}, flags={})
-        kinds = [each.kind for each in (*settings.handlers, *settings.notify)]
+        kinds = [setting.kind for setting in (*settings.handlers, *settings.notify)]
         assert word in kinds
 
 

@@ -79,11 +79,11 @@ def live(cluster: Cluster, *, force: bool) -> None:
     (directory / "kubeconfig").chmod(0o600)
     settings = load_settings(file=str(SETTINGS), environ={}, flags={})
     environment = {"NODE_NAME": "web-0"}
-    for each in settings.handlers:
-        more = {**each.more, "kubeconfig": str(directory / "kubeconfig")}
+    for handler_ in settings.handlers:
+        more = {**handler_.more, "kubeconfig": str(directory / "kubeconfig")}
         if force and more.get("drain", True):
             more |= {"force": True, "force_lead": 10 * SECOND}
-        handler = HandlerSettings(name=each.name, kind=each.kind, more=more)
+        handler = HandlerSettings(name=handler_.name, kind=handler_.kind, more=more)
         worker = KIND.make(
             handler,
             Ground(
@@ -97,8 +97,8 @@ def live(cluster: Cluster, *, force: bool) -> None:
         fake.budgets = [Budget("web", "shop", label, 1)] if force else []
         fake.add_pod("web-1", labels=label)
         fake.add_pod("proxy", owner="DaemonSet")
-        cluster.prepare(worker, notice(), name=each.name, seconds=60)
-        cluster.recover(worker, notice(), name=each.name)
+        cluster.prepare(worker, notice(), name=handler_.name, seconds=60)
+        cluster.recover(worker, notice(), name=handler_.name)
     assert fake.names() == ["proxy"]
     assert fake.node()["spec"] == {}
 
@@ -127,7 +127,7 @@ def test_the_kustomization_has_each_file() -> None:
     daemon = manifest("daemonset.yaml")["spec"]["template"]["spec"]
     [container] = daemon["containers"]
     assert [image["name"] for image in whole["images"]] == [container["image"]]
-    [volume] = [each for each in daemon["volumes"] if each["name"] == "settings"]
+    [volume] = [volume for volume in daemon["volumes"] if volume["name"] == "settings"]
     assert volume["configMap"]["name"] == settings["name"]
 
 
@@ -183,7 +183,7 @@ def test_daemon_set_has_its_account_and_runs_on_each_node() -> None:
 def test_container_uses_the_mounted_settings() -> None:
     watch = load_settings(file=str(SETTINGS), environ={}, flags={}).watch
     [container] = manifest("daemonset.yaml")["spec"]["template"]["spec"]["containers"]
-    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert container["command"] == [
         *("forewarn-agent", "--config"),
         f"{mounts['settings']}/{SETTINGS.name}",

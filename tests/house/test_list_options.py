@@ -65,9 +65,9 @@ def lists() -> dict[str, Command]:
     }
     named = {" ".join(command.path): command for command in COMMANDS}
     return {
-        name: each
-        for name, each in named.items()
-        if (each.path[-1] in words or name in single) and name not in OTHERS
+        name: list_
+        for name, list_ in named.items()
+        if (list_.path[-1] in words or name in single) and name not in OTHERS
     }
 
 
@@ -75,8 +75,8 @@ def without(*options: str) -> set[str]:
     """Return the lists that lack one of these options."""
     return {
         name
-        for name, each in lists().items()
-        if not set(options) <= {option.name for option in each.options}
+        for name, list_ in lists().items()
+        if not set(options) <= {option.name for option in list_.options}
     }
 
 

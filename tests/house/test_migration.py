@@ -43,7 +43,7 @@ class Section:
     def settings(self) -> list[str]:
         """Return the settings that it shows."""
         matches = FENCE.finditer(self.text)
-        return [each["text"] for each in matches if each["language"] == "toml"]
+        return [match["text"] for match in matches if match["language"] == "toml"]
 
     @property
     def rows(self) -> list[list[str]]:
@@ -112,7 +112,7 @@ def test_stated_behavior_of_the_other_client_matches_its_source(whose: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("whose", "text"), [*shown()], ids=lambda each: each.partition("\n")[0]
+    ("whose", "text"), [*shown()], ids=lambda text: text.partition("\n")[0]
 )
 def test_agent_behaves_as_the_migration_page_says(
     whose: str, text: str, tmp_path: Path

@@ -212,7 +212,7 @@ def test_packages_and_tests_pin_the_same_dependencies() -> None:
         return set(re.findall(r"^([a-z0-9][\w.-]*==\S+)", text, re.MULTILINE))
 
     assert pins("run.txt") < pins("server.txt") <= pins("dev.txt")
-    assert not {each for each in pins("run.txt") if each.startswith("hatchling")}
+    assert not {pin for pin in pins("run.txt") if pin.startswith("hatchling")}
 
 
 # systemd's units

@@ -20,8 +20,8 @@ for byte in "ä€😀".encode():
 
 def test_program_is_recorded_on_a_terminal_with_its_times() -> None:
     printed = record(Program("says", ("-c", SAYS)))
-    assert "".join(each.text for each in printed) == "\x1b[32mgrün\x1b[0m\r\nä€😀"
-    times = [each.seconds for each in printed]
+    assert "".join(piece.text for piece in printed) == "\x1b[32mgrün\x1b[0m\r\nä€😀"
+    times = [piece.seconds for piece in printed]
     assert times == sorted(times)
 
 

@@ -15,7 +15,7 @@ RELAYS = (PAGES / "relays.md").read_text(encoding="utf-8")
 def fenced(page: str, language: str, part: str) -> str:
     """Return the first block of a page in a language that contains a string."""
     blocks = re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
-    return next(each for each in blocks if part in each)
+    return next(block for block in blocks if part in block)
 
 
 @pytest.fixture(scope="module")

@@ -228,7 +228,7 @@ FAULTS = (
 
 
 @pytest.mark.parametrize(
-    "fault", FAULTS, ids=[f"{each.step} {each.name}" for each in FAULTS]
+    "fault", FAULTS, ids=[f"{fault.step} {fault.name}" for fault in FAULTS]
 )
 def test_named_test_fails_if_its_step_is_false(
     fault: Fault, monkeypatch: pytest.MonkeyPatch

@@ -40,9 +40,9 @@ def test_step_names_a_function_and_a_test_that_exist(step: str) -> None:
     for file, name in tests:
         tree = ast.parse((ROOT / file).read_text("utf-8"))
         defined = {
-            each.name
-            for each in ast.walk(tree)
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+            child.name
+            for child in ast.walk(tree)
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         }
         assert not name or name in defined, (file, name)
 

@@ -57,4 +57,4 @@ def test_every_kind_of_reason_is_in_the_table_of_explain() -> None:
     page = (REFERENCE / "verbs-and-refusals.md").read_text()
     section = page.partition("\n## explain ID\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([a-z ]+) \| .*`.*\|$", section, re.MULTILINE)
-    assert sorted(rows) == sorted(each.kind for each in get_args(AnyBlocker))
+    assert sorted(rows) == sorted(blocker.kind for blocker in get_args(AnyBlocker))

@@ -30,10 +30,10 @@ def test_every_pin_is_a_component_with_its_hashes(bill: Json) -> None:
     pinned = PINS.read_text("utf-8") + bundle.PINS.read_text("utf-8")
     assert {component["purl"] for component in bill["components"]} == names(pinned)
     hashes = [
-        each["value"]
+        property_["value"]
         for component in bill["components"]
-        for each in component["properties"]
-        if each["name"] == "forewarn:sha256"
+        for property_ in component["properties"]
+        if property_["name"] == "forewarn:sha256"
     ]
     assert sorted(hashes) == sorted(re.findall(r"sha256:([0-9a-f]{64})", pinned))
 
@@ -56,7 +56,10 @@ def test_sbom_is_in_cyclonedx_format(bill: Json) -> None:
 
 
 def test_every_component_is_needed_by_the_program(bill: Json) -> None:
-    needs = {each["ref"]: each["dependsOn"] for each in bill["dependencies"]}
+    needs = {
+        dependency["ref"]: dependency["dependsOn"]
+        for dependency in bill["dependencies"]
+    }
     refs = {component["bom-ref"] for component in bill["components"]}
     root = bill["metadata"]["component"]["bom-ref"]
     assert set(needs) == refs | {root}

@@ -44,7 +44,7 @@ ANSWERS = {
 
 
 def _verb(entry: Entry) -> Iterator[str]:
-    command = next(each for each in COMMANDS if each.path == entry.path)
+    command = next(command for command in COMMANDS if command.path == entry.path)
     who = "operators, and tenants for their own" if entry.for_tenants else "operators"
     role = "any role but `view`" if entry.stops else f"role `{entry.role.value}`"
     yield f"`forewarn {entry.command}{usage(command.options)}` · for {who} · {role}"
@@ -122,7 +122,11 @@ def test_every_stored_verb_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("entry", VERBS.values(), ids=list(VERBS))
 def test_verb_entry_is_complete(entry: Entry) -> None:
-    keys = [entry.targets.key, *(each.key for each in entry.arguments), REASON.key]
+    keys = [
+        entry.targets.key,
+        *(argument.key for argument in entry.arguments),
+        REASON.key,
+    ]
     assert len(keys) == len(set(keys))
     assert entry.refusals
     assert set(entry.body) <= set(keys)

@@ -101,7 +101,7 @@ def test_no_code_matches_sentences() -> None:
         for node in ast.walk(module)
         if isinstance(node, ast.Call | ast.Compare) and matches_prose(node)
     }
-    wrong = [each for each, name in places.items() if name not in NO_PROSE]
+    wrong = [path for path, name in places.items() if name not in NO_PROSE]
     assert not wrong, "\n".join(wrong)
     assert {*places.values()} == {*NO_PROSE}, "an exception is needed no more"
 

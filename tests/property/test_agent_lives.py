@@ -338,7 +338,7 @@ class World:
             return self.incarnation, true[:-1]
         if fault == "back":
             return self.incarnation, tuple(
-                replace(each, status="Scheduled", not_before=None) for each in true
+                replace(event, status="Scheduled", not_before=None) for event in true
             )
         self.before = self.incarnation, true
         return self.before

@@ -59,10 +59,10 @@ SHARED = replace(
 
 LARGE = replace(
     SHARED,
-    hosts=tuple(replace(SHARED.hosts[0], name=f"h{each}") for each in range(7)),
+    hosts=tuple(replace(SHARED.hosts[0], name=f"h{number}") for number in range(7)),
     vms=tuple(
-        replace(SHARED.vms[0], name=f"vm_{each}", host=f"h{each}", domain=each)
-        for each in range(7)
+        replace(SHARED.vms[0], name=f"vm_{number}", host=f"h{number}", domain=number)
+        for number in range(7)
     ),
 )
 """The same with so many hosts that a campaign comes to have three in flight."""
@@ -140,7 +140,7 @@ BUGS = (
         breaks="2.5",
         home=shared_limit,
         function="_rank",
-        instead=lambda each: (each.created, each.campaign_id),
+        instead=lambda campaign: (campaign.created, campaign.campaign_id),
         life=two({}, {"rank": 3}),
         policy=ONE_AT_ONCE,
     ),
@@ -149,7 +149,7 @@ BUGS = (
         breaks="2.5",
         home=shared_limit,
         function="_rank",
-        instead=lambda each: -each.created,
+        instead=lambda campaign: -campaign.created,
         life=two({}, {}),
         policy=ONE_AT_ONCE,
     ),
@@ -158,7 +158,7 @@ BUGS = (
         breaks="2.5",
         home=shared_limit,
         function="_rank",
-        instead=lambda each: (-each.priority, each.created),
+        instead=lambda campaign: (-campaign.priority, campaign.created),
         life=two({"rank": 3}, EMERGENCY),
         policy=ONE_AT_ONCE,
     ),
@@ -274,7 +274,7 @@ BUGS = (
         breaks="K1",
         home=WideBlackout,
         function="covers",
-        instead=lambda each, places: not set(each.places) & set(places),
+        instead=lambda blackout, places: not set(blackout.places) & set(places),
         life=(freeze(-60, 9, host=1), begin(), *HOUR),
         fleet=RACKS,
     ),

@@ -64,7 +64,7 @@ def _at_once_only(reader: Reader, request: str, vms: Sequence[Vm]) -> list[Choic
 def _vms_first(reader: Reader, request: str, vms: Sequence[Vm]) -> list[Choice]:
     """Return the choices for the VMs, whatever was chosen later for their scope."""
     keys = [choice_key(request, vm.scope, vm.name) for vm in vms]
-    made = [each for key in keys if (each := reader.get(Choice, key)) is not None]
+    made = [choice for key in keys if (choice := reader.get(Choice, key)) is not None]
     return made or _CHOICES(reader, request, vms)
 
 
@@ -158,7 +158,7 @@ BUGS = (
         home=deferring,
         function="is_left",
         instead=lambda _operation, _tenant, _until: True,
-        life=(begin(), *(defer(3, each) for each in (10, 20, 30))),
+        life=(begin(), *(defer(3, number) for number in (10, 20, 30))),
     ),
     Bug(
         name="a deferral that withdraws its host is not counted",

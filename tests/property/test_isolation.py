@@ -158,7 +158,9 @@ def written(body: tuple[str, Any], ids: list[str]) -> bytes:
         return bytes(what)
     if how == "bare":
         return json.dumps(ids).encode()
-    return json.dumps({"StartRequests": [{"EventId": each} for each in ids]}).encode()
+    return json.dumps(
+        {"StartRequests": [{"EventId": event_id} for event_id in ids]}
+    ).encode()
 
 
 def chosen(world: World, which: list[tuple[str, int]]) -> list[str]:
@@ -219,7 +221,7 @@ def test_event_of_another_scope_is_refused_like_an_unknown_event(
     foreign, absent = make_world(), make_world()
     ids = chosen(foreign, which)
     theirs = set(events_of(foreign))
-    unknown = [UNKNOWN if each in theirs else each for each in ids]
+    unknown = [UNKNOWN if event_id in theirs else event_id for event_id in ids]
 
     refused = foreign.vm("web_0").approve(*ids, version=version)
     ignorant = absent.vm("web_0").approve(*unknown, version=version)

@@ -445,7 +445,7 @@ def test_a_planted_bug_is_found_in_a_short_life(
         life.close()
 
     live()
-    [bug] = [each for each in BUGS if each.name == name]
+    [bug] = [bug for bug in BUGS if bug.name == name]
     monkeypatch.setattr(bug.home, bug.function, bug.instead)
     with pytest.raises(AssertionError):
         live()

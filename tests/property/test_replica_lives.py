@@ -147,9 +147,9 @@ class Life:
         times = Times(lease=self.loops.choice(LEASES))
         member = Member(self.shared, f"{number}.{self.takeovers}", clock, times)
         self.members[number:] = [member, *self.members[number + 1 :]]
-        clocks = [each.clock for each in self.members]
-        for each in self.members:
-            each.line.clocks = clocks
+        clocks = [member.clock for member in self.members]
+        for replica in self.members:
+            replica.line.clocks = clocks
 
     def run(self) -> None:
         """Live; raise BrokenError if an invariant breaks."""
@@ -164,8 +164,8 @@ class Life:
         kind = dice.randrange(12)
         if kind < 3:
             seconds = dice.choice((0.1, 0.5, 1.0, 1.0, 2.5, 5.2))
-            for each in self.members:
-                each.clock.advance(seconds)
+            for replica in self.members:
+                replica.clock.advance(seconds)
         elif kind < 6:
             member.keeper.turn()
         elif kind < 8:
@@ -200,7 +200,7 @@ class Life:
             self.calls += 1
 
     def check(self) -> None:
-        if sum(each.keeper.gate.may_act() for each in self.members) > 1:
+        if sum(replica.keeper.gate.may_act() for replica in self.members) > 1:
             raise BrokenError("two replicas may begin calls")
         for member in self.members:
             if member.answers(member.published) and member.documents < self.begun:

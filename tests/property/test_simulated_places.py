@@ -86,10 +86,10 @@ def fleets(draw: st.DrawFn) -> Small:
     )
     vms: list[Placed] = []
     for vm in drawn:
-        there = [each for each in vms if each.host == vm.host]
+        there = [vm_ for vm_ in vms if vm_.host == vm.host]
         is_apart = all(
-            each.scope != vm.scope or each.fault_domain == vm.fault_domain
-            for each in there
+            vm_.scope != vm.scope or vm_.fault_domain == vm.fault_domain
+            for vm_ in there
         )
         if len(there) < hosts[vm.host][0] and is_apart:
             vms.append(vm)

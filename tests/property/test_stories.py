@@ -81,11 +81,13 @@ class ApprovingLife(Life):
         super().__init__(FLEET, policy=POLICIES.get(name))
 
     def _post(self, name: str, ids: list[str], version: str) -> None:
-        status = [self.mirror.events[each].status for each in ids]
+        status = [self.mirror.events[event_id].status for event_id in ids]
         super()._post(name, ids, version)
         # Those that were answered 200.
         if set(ids) <= self._acknowledged:
-            self.lived.arrows |= {_arrow(each, EventInput.APPROVE) for each in status}
+            self.lived.arrows |= {
+                _arrow(event_id, EventInput.APPROVE) for event_id in status
+            }
 
 
 @pytest.fixture(scope="module")

@@ -37,8 +37,12 @@ def drawn(chart: Chart, *values: str) -> str:
 
 def objects(*values: str) -> dict[tuple[str, str], Any]:
     """Return what is drawn of the service, by kind and name."""
-    found = [each for each in yaml.safe_load_all(drawn(SERVICE, *values)) if each]
-    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+    found = [
+        document for document in yaml.safe_load_all(drawn(SERVICE, *values)) if document
+    ]
+    return {
+        (document["kind"], document["metadata"]["name"]): document for document in found
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,14 +74,16 @@ def test_two_pods_are_apart_and_known_by_their_names() -> None:
     spec = pair["StatefulSet", "forewarn"]["spec"]
     assert spec["replicas"] == 2
     [container] = spec["template"]["spec"]["containers"]
-    given = {each["name"]: each.get("value") for each in container["env"]}
+    given = {variable["name"]: variable.get("value") for variable in container["env"]}
     service = pair["Service", spec["serviceName"]]["spec"]
     assert service["clusterIP"] == "None"
     assert service["publishNotReadyAddresses"] is True
     for key, port in (("URL", "admin"), ("METADATA_URL", "metadata")):
         url = given[f"FOREWARN_CLUSTER_{key}"]
         [number] = {
-            each["containerPort"] for each in container["ports"] if each["name"] == port
+            port_["containerPort"]
+            for port_ in container["ports"]
+            if port_["name"] == port
         }
         assert url.endswith(f"$(FOREWARN_CLUSTER_NAME).{spec['serviceName']}:{number}")
     affinity = spec["template"]["spec"]["affinity"]["podAntiAffinity"]

@@ -240,7 +240,7 @@ def test_drain_is_repeated_after_a_reload_and_old_sessions_are_seen(
 def test_haproxy_refusals_are_reported(real: Real, tmp_path: Path) -> None:
     operator = str(real.directory / "operator.sock")
     worker = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
-    assert any("the access level is operator" in each for each in worker.check())
+    assert any("the access level is operator" in problem for problem in worker.check())
     with pytest.raises(HandlerError, match="Permission denied: its socket must have"):
         worker.prepare(job_of(), context())
     worker = worker_of(

@@ -91,8 +91,8 @@ def test_journald_accepts_each_kind(run: Path) -> None:
         lambda: entries(run, "-t", "forewarn-test"),
         lambda found: len(found) == len(NoteKind),
     )
-    assert [each["FOREWARN_KIND"] for each in found] == [k.value for k in NoteKind]
-    assert {each["FOREWARN_DETAIL"] for each in found} == {"first\nsecond = “x”"}
+    assert [entry["FOREWARN_KIND"] for entry in found] == [k.value for k in NoteKind]
+    assert {entry["FOREWARN_DETAIL"] for entry in found} == {"first\nsecond = “x”"}
     # What has a carriage return is shown as bytes.
     assert found[0]["FOREWARN_EVENT_DESCRIPTION"] == [*REBOOT.description.encode()]
     [withheld] = entries(run, f"MESSAGE_ID={MESSAGE_IDS[NoteKind.WITHHELD]}")

@@ -56,13 +56,13 @@ def test_service_package_contains_its_dependencies(service_deb: Path) -> None:
             *("/usr/bin/forewarn", "/usr/lib/forewarn/bin/python3"),
             *("/etc/forewarn/forewarn.toml", "/lib/systemd/system/forewarn.service"),
             *(f"{home}/{module}" for module in modules()),
-            *(f"{home}/{each}/" for each in ("fastapi", "httptools", "uvloop")),
+            *(f"{home}/{package}/" for package in ("fastapi", "httptools", "uvloop")),
             "/usr/share/man/man1/forewarn.1.gz",
             *build.completion_places("forewarn").values(),
         ),
     )
     # What builds and tests it is not in it.
-    assert not [each for each in found if "/hatchling/" in each or "/pytest/" in each]
+    assert not [path for path in found if "/hatchling/" in path or "/pytest/" in path]
     # Of each distribution that is bundled there is its licence, or what names it.
     notes = {e for e in found if e.endswith(".dist-info/METADATA")}
     pins = re.findall(r"^[a-z0-9][\w.-]*==", build.PINS.read_text(), re.MULTILINE)

@@ -43,7 +43,7 @@ NODES = ("pg1", "pg2")
 def config_of(name: str, directory: Path, ports: dict[str, dict[str, int]]) -> str:
     """Return the settings of a node: JSON is YAML."""
     mine = ports[name]
-    others = [ports[each]["raft"] for each in NODES if each != name]
+    others = [ports[node]["raft"] for node in NODES if node != name]
     return json.dumps(
         {
             "scope": "demo",
@@ -222,7 +222,7 @@ def test_patroni_refusals_are_reported(real: Real, tmp_path: Path) -> None:
     first = real.leader()
     [other] = set(NODES) - {first}
     worker = worker_of("patroni", tmp_path, url=real.url(first))
-    assert any("was answered 401" in each for each in worker.check())
+    assert any("was answered 401" in problem for problem in worker.check())
     with pytest.raises(ApiError, match="401: no auth header received"):
         worker.prepare(job_of(), context())
     worker = worker_of(

@@ -79,10 +79,10 @@ class Replicas:
         return self.running[name]
 
     def leader(self) -> Serving:
-        for each in self.running.values():
+        for replica in self.running.values():
             with suppress(OSError):
-                if each.role() == "leads":
-                    return each
+                if replica.role() == "leads":
+                    return replica
         raise AssertionError("no replica leads")
 
     def ask(self, name: str) -> tuple[int, Any]:
@@ -104,9 +104,9 @@ class Replicas:
         self.is_over.set()
         if self.watcher.is_alive():
             self.watcher.join()
-        for each in self.running.values():
-            each.process.kill()
-            each.process.wait()
+        for replica in self.running.values():
+            replica.process.kill()
+            replica.process.wait()
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def replicas(servers: tuple[Server, Server], tmp_path: Path) -> Iterator[Replica
 
 def roles(service: Serving) -> dict[str, str]:
     shown = service.admin("/v1/cluster")["replicas"]
-    return {each["name"]: each["role"] for each in shown}
+    return {row["name"]: row["role"] for row in shown}
 
 
 @pytest.mark.long
@@ -149,7 +149,7 @@ def test_standby_that_lacks_commits_is_promoted(
         )
         for name in NAMES
     ]
-    newest = max(each["DocumentIncarnation"] for each in served)
+    newest = max(document["DocumentIncarnation"] for document in served)
     replicas.watcher.start()
     first.stop()
     standby.start()
@@ -175,8 +175,8 @@ def test_standby_that_lacks_commits_is_promoted(
     replicas.watcher.join()
     assert {*replicas.incarnations} <= {newest}, replicas.incarnations
 
-    for each in replicas.running.values():
-        assert each.terminate() == 0, each.log()
+    for replica in replicas.running.values():
+        assert replica.terminate() == 0, replica.log()
     assert main(["store", "restored", replicas.url]) == 0
     for name in NAMES:
         replicas.start(name)

@@ -26,7 +26,9 @@ def commands(section: str) -> list[str]:
     text = PAGE.read_text(encoding="utf-8")
     found = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```", found, re.DOTALL | re.MULTILINE)
-    return [line for each in blocks for line in each.replace("\\\n", "").splitlines()]
+    return [
+        line for command in blocks for line in command.replace("\\\n", "").splitlines()
+    ]
 
 
 @pytest.fixture
@@ -76,7 +78,9 @@ def test_database_of_the_page_serves_replicas(server: Server) -> None:
 
 @needing("helm")
 def test_chart_takes_the_values_of_the_page() -> None:
-    [line] = [each for each in commands("In Kubernetes") if each.startswith("helm")]
+    [line] = [
+        command for command in commands("In Kubernetes") if command.startswith("helm")
+    ]
     command = shlex.split(line)
     assert command[:3] == ["helm", "upgrade", "--install"]
     done = subprocess.run(

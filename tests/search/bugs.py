@@ -139,7 +139,7 @@ class StartedAfterRemoval(Model):
 
     def stale(self, ops: Sequence[Op | None], slot: int) -> Op | None:
         group = self.group[self.slots[slot].group]
-        others = [op for each in group if each != slot and (op := ops[each])]
+        others = [op for other in group if other != slot and (op := ops[other])]
         # Its companions are open, so it was ordered and has ended.
         return others[0]._replace(state=READY) if others else None
 

@@ -102,13 +102,13 @@ class OfSteps:
                 for sibling in self.model.group[self.slots[slot].group]
                 if (op := moment.ops[sibling]) is not None and op.state <= READY
             }
-        for each in must:
-            op = moment.ops[each]
+        for operation in must:
+            op = moment.ops[operation]
             assert op is not None
             if op.left > 0 and op.events & ~op.approved:
-                raise BrokenError("S3", f"{self.slots[each].name} goes too early")
+                raise BrokenError("S3", f"{self.slots[operation].name} goes too early")
             if op.notice > 0 and op.events & ~op.approved:
-                name = self.slots[each].name
+                name = self.slots[operation].name
                 raise BrokenError("S3", f"a step of the clock cuts short {name}")
 
     def _s3_start(self, slot: int, moment: State) -> None:

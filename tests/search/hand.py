@@ -54,25 +54,25 @@ class HandDriver:
         """Return the operations whose last call has not ended."""
         return {
             key
-            for key, each in self._calls.items()
-            if each.report is None and not each.stopped and not each.forgotten
+            for key, call in self._calls.items()
+            if call.report is None and not call.stopped and not call.forgotten
         }
 
     def end(self, operation_id: str, verdict: Verdict, down: Sequence[str]) -> None:
         """Have the last call of an operation end, and report it."""
-        each = self._calls[operation_id]
-        assert each.report is None, operation_id
-        each.report = Report(
+        call = self._calls[operation_id]
+        assert call.report is None, operation_id
+        call.report = Report(
             operation_id=operation_id,
-            generation=each.call.generation,
+            generation=call.call.generation,
             verdict=verdict,
             reason="it was told to",
             down=tuple(down),
         )
-        self._queue.append(each.report)
-        self.told.append(each.report)
+        self._queue.append(call.report)
+        self.told.append(call.report)
         if verdict is Verdict.DONE:
-            for vm in each.call.vms:
+            for vm in call.call.vms:
                 self._seen[vm.vm] = Observation(host=vm.to_host or None)
 
     def repeat(self, report: Report) -> None:

@@ -60,10 +60,10 @@ def _failures(model: Model, state: State) -> Iterator[Label]:
     for host in model.setting.hosts_fail:
         down = state.down >> host & 1
         yield Label("restore host" if down else "fail host", host)
-    for vm, each in enumerate(state.vms):
-        if each.how == DOWN and not state.down >> each.host & 1:
+    for vm, where in enumerate(state.vms):
+        if where.how == DOWN and not state.down >> where.host & 1:
             yield Label("restore vm", vm)
-        elif vm in model.setting.vms_fail and each.how != GONE:
+        elif vm in model.setting.vms_fail and where.how != GONE:
             yield Label("fail vm", vm)
 
 

@@ -115,7 +115,9 @@ class Ledger:
     def siblings(self, slot: int) -> list[int]:
         """Return the open operations of the same request, by their ids."""
         group = self.model.group[self.model.slots[slot].group]
-        return [each for each in self.order if each in group and self.ops[each]]
+        return [
+            sibling for sibling in self.order if sibling in group and self.ops[sibling]
+        ]
 
     def step(self, slot: int, given: OperationInput) -> Op:
         """Take an operation a step through the table."""

@@ -38,7 +38,7 @@ class Model:
     def __init__(self, setting: Setting) -> None:
         # The code goes by names, the model by numbers.
         for named in (setting.scopes, setting.vms):
-            names = [each.name for each in named]
+            names = [entity.name for entity in named]
             assert names == sorted(names), names
         self.setting = setting
         self.slots = setting.slots

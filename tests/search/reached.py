@@ -135,9 +135,9 @@ class Reached:
             if length < 0:
                 seen.undecided += 1
                 continue
-            for each in reversed(path):
+            for state in reversed(path):
                 length += 1
-                lengths[each] = length
+                lengths[state] = length
             seen.farthest = max(seen.farthest, length - 1)
 
 

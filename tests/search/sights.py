@@ -19,8 +19,10 @@ from tests.support.worlds import World
 def slot_names(model: Model) -> Mapping[tuple[str, str, str], str]:
     """Return the slot of an operation by its verb, action and target."""
     return {
-        (each.verb.value, each.action.value, each.target): slot.name
-        for slot, each in zip(model.slots, model.decisions.rows.templates, strict=True)
+        (template.verb.value, template.action.value, template.target): slot.name
+        for slot, template in zip(
+            model.slots, model.decisions.rows.templates, strict=True
+        )
     }
 
 
@@ -71,7 +73,7 @@ class _Seen:
                 vms[plan.name] = VmPicture(
                     state=vm.state.value,
                     host=vm.host,
-                    started=frozenset(self.slots[each] for each in vm.started),
+                    started=frozenset(self.slots[slot] for slot in vm.started),
                     moving_to=vm.moving_to,
                 )
                 documents[plan.name] = self.document(vm)
@@ -147,11 +149,11 @@ class _Seen:
         assert answer is not None, f"{vm.name} is served nothing"
         assert answer.incarnation == view.incarnation, vm.name
         shown: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for each in answer.events:
-            event = self.reader.get(Event, each["EventId"])
-            assert event is not None, each
+        for event_ in answer.events:
+            event = self.reader.get(Event, event_["EventId"])
+            assert event is not None, event_
             shown[self.slots[event.operation]] = (
-                each["EventStatus"],
-                tuple(each["Resources"]),
+                event_["EventStatus"],
+                tuple(event_["Resources"]),
             )
         return answer.incarnation, shown

@@ -84,7 +84,7 @@ def test_a_big_world_keeps_every_invariant(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.model.__name__)
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda bug: bug.model.__name__)
 def test_planted_bug_is_found(planted: Planted, record_property: Record) -> None:
     report = Search(planted.model(planted.setting)).run()
     what = (planted.model.__doc__ or "").strip()
@@ -99,7 +99,7 @@ def test_planted_bug_is_found(planted: Planted, record_property: Record) -> None
 @pytest.mark.parametrize(
     "planted",
     some(PLANTED, usual=PLANTED[::4]),
-    ids=lambda each: each.model.__name__,
+    ids=lambda bug: bug.model.__name__,
 )
 def test_model_without_the_planted_bug_has_no_violation(planted: Planted) -> None:
     report = Search(Model(planted.setting), limit=3_000).run()

@@ -247,7 +247,7 @@ class Turn(Ledger):
 
     def fail(self, slot: int) -> None:
         """End a started operation badly; a rollout stops with it."""
-        siblings = [each for each in self.siblings(slot) if each != slot]
+        siblings = [sibling for sibling in self.siblings(slot) if sibling != slot]
         self.step_request(self.model.slots[slot].group, RequestInput.OPERATION_FAILED)
         self.finish(slot, OperationInput.FAIL)
         if self.model.slots[slot].rollout:
@@ -325,6 +325,8 @@ class Turn(Ledger):
                 self.leave(slot, vm)
         self.vms[vm] = Vm(GONE, self.vms[vm].host)
         scope = self.model.scope_of[vm]
-        if all(self.vms[each].how == GONE for each in bits(self.model.members[scope])):
+        if all(
+            self.vms[member].how == GONE for member in bits(self.model.members[scope])
+        ):
             self.listening &= ~(1 << scope)
         self.free(1 << scope)

@@ -99,7 +99,8 @@ class Twin(Side):
         """Return the slots as the ids of their operations are sorted."""
         new = open_operations(self.model, self.world)
         ids = {
-            name: each.operation_id for name, each in (new | self.operations).items()
+            name: operation.operation_id
+            for name, operation in (new | self.operations).items()
         }
         self.operations = new
         names = [slot.name for slot in self.model.slots]

@@ -465,6 +465,8 @@ class BentClient:
     ) -> tuple[tuple[Answer, ...], OSError | None]:
         answers, error = self._client.ask_in_turn(requests)
         return tuple(
-            self._bend(each.method, each.target, each.headers, each.body, answer)
-            for each, answer in zip(requests, answers, strict=False)
+            self._bend(
+                request.method, request.target, request.headers, request.body, answer
+            )
+            for request, answer in zip(requests, answers, strict=False)
         ), error

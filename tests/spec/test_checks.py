@@ -87,7 +87,7 @@ def approves(times: int) -> Callable[[str, str, Headers, bytes | None], bool]:
 
 
 def has(headers: Headers, name: str) -> bool:
-    return any(name in each.lower() for each, _ in headers)
+    return any(name in header_name.lower() for header_name, _ in headers)
 
 
 def entries(body: bytes | None) -> int:
@@ -243,7 +243,7 @@ def prepared(title: str, world: World) -> None:
 
 def ask(title: str, client: Client, world: World) -> Verdict:
     """Return what a question finds at an endpoint."""
-    question = next(each for each in QUESTIONS if each.title == title)
+    question = next(question for question in QUESTIONS if question.title == title)
     inquiry = Inquiry(client, now=lambda: world.now)
     inquiry.ask("GET", INSTANCE_TARGET)
     inquiry.look_around()
@@ -338,7 +338,9 @@ def test_permanent_rate_limit_leaves_most_checks_untried() -> None:
     client = FaultyClient(WorldClient(world, "m_0"), limited("1", after=0))
     examination = Examination(client, approve=True, now=lambda: world.now)
     verdicts = {finding.expected: finding.verdict for finding in examination.run(0)}
-    passed = [title for title, each in verdicts.items() if isinstance(each, Passed)]
+    passed = [
+        title for title, verdict in verdicts.items() if isinstance(verdict, Passed)
+    ]
     assert passed == [
         "a burst meets 429 with Retry-After",
         "a refusal is JSON with a message",

@@ -64,7 +64,7 @@ def broken(findings: list[Finding]) -> dict[str, str]:
 
 
 def verdict_of(title: str, findings: list[Finding]) -> Verdict:
-    [finding] = [each for each in findings if each.expected == title]
+    [finding] = [finding for finding in findings if finding.expected == title]
     return finding.verdict
 
 

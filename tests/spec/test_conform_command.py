@@ -81,7 +81,7 @@ def test_command_shows_evidence_on_request(
     out = capsys.readouterr().out
     assert "GET /metadata/scheduledEvents?api-version=2020-07-01 -> 404 b'<" in out
     value = json.loads(file.read_text("utf-8"))
-    exchanges = {each["number"]: each for each in value["exchanges"]}
+    exchanges = {exchange["number"]: exchange for exchange in value["exchanges"]}
     for finding in value["findings"]:
         assert bool(finding["evidence"]) == (finding["verdict"] != "not tried")
         assert bool(finding["needs"]) == (finding["verdict"] == "not tried")

@@ -45,7 +45,7 @@ def test_malformed_answer_is_reported_with_its_bytes(
     with listening(Malformed) as url:
         assert main(["conform", url]) == 1
         out = capsys.readouterr().out
-        [line] = [each for each in out.splitlines() if "is well-formed" in each]
+        [line] = [line for line in out.splitlines() if "is well-formed" in line]
         assert line.startswith("1.12  fail ")
         assert part.decode() in line
         assert main(["conform", url, "--json"]) == 1
@@ -102,7 +102,7 @@ def test_dripping_server_is_reported_soon(
         assert main(["conform", url, "--watch", "1h"]) == 1
     assert clock.monotonic() - began < 60 * SLOW_MAX * 0.2
     out = capsys.readouterr().out
-    [line] = [each for each in out.splitlines() if "each answer is complete" in each]
+    [line] = [line for line in out.splitlines() if "each answer is complete" in line]
     assert line.startswith("1.12  fail ")
     assert "did not end in 0.2 s" in line
     assert "needs an endpoint whose answers end in time" in out

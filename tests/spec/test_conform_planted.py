@@ -93,7 +93,7 @@ def test_server_without_defects_passes_each_checked_clause() -> None:
             for witness in finding["evidence"]:
                 seen = [exchanges[number] for number in witness["exchanges"]]
                 assert seen
-                assert all(each["answer"] and each["at"] for each in seen)
+                assert all(exchange["answer"] and exchange["at"] for exchange in seen)
     assert kept == {check.title for check in CHECKS}
 
 

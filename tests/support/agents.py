@@ -276,8 +276,8 @@ class AgentProcess:
         """Return when something was noted, such as `"begun prepare drain"`."""
 
         def has_done(agent: AgentProcess) -> bool:
-            noted = [" ".join(each[:3]) for each in agent.did()]
-            return all(noted.count(each) >= did.count(each) for each in did)
+            noted = [" ".join(run[:3]) for run in agent.did()]
+            return all(noted.count(run) >= did.count(run) for run in did)
 
         return self.wait(has_done, f"{did}")
 

@@ -153,7 +153,7 @@ def _choice(moment: Moment, request: str, vm: Vm) -> Choice | None:
         if (choice.request, choice.scope) == (request, vm.scope)
         and choice.vm in {"", vm.name}
     ]
-    return max(choices, key=lambda each: (each.at, each.vm), default=None)
+    return max(choices, key=lambda choice: (choice.at, choice.vm), default=None)
 
 
 # Emergencies
@@ -166,16 +166,16 @@ def emergency_starts(moment: Moment, campaign: CampaignRecord) -> None:
     assert not campaign.windows, f"2.5: an emergency waits: {campaign}"
     assert not campaign.blackouts, f"2.5: an emergency waits: {campaign}"
     file = tomllib.loads(campaign.text)["campaign"]
-    wanted = [each["name"] for each in file.get("blackout", ())]
-    wanted += [each["start"] for each in file.get("window", ())]
+    wanted = [blackout["name"] for blackout in file.get("blackout", ())]
+    wanted += [window["start"] for window in file.get("window", ())]
     messages = [
         entry.facts.text
         for entry in moment.mirror.entries
         if entry.kind is AuditKind.CAMPAIGN_STARTED
     ]
-    for each in wanted:
-        assert any(each in text for text in messages), (
-            f"2.5: {each} is not in {messages}"
+    for name in wanted:
+        assert any(name in text for text in messages), (
+            f"2.5: {name} is not in {messages}"
         )
 
 
@@ -204,7 +204,7 @@ def emergency_is_named(moment: Moment, operation: Operation) -> None:
         for scope in getattr(blocker, "scopes", None)
         or (getattr(blocker, "scope", ""),)
     }
-    assert {each[1:] for each in wanted} <= {each[1:] for each in named}, (
+    assert {values[1:] for values in wanted} <= {values[1:] for values in named}, (
         f"2.5: {wanted} are ignored, and the trail has {named}: {operation}"
     )
 
@@ -219,9 +219,10 @@ def _overridden(moment: Moment, operation: Operation) -> Iterator[tuple[str, str
         if windows and (first is None or first.opens > at):
             yield WindowClosed.kind, "", scope
     others = {
-        each.request
-        for each in moment.open()
-        if each.host == operation.host and each.verb is Verb.MAINTAIN
+        open_operation.request
+        for open_operation in moment.open()
+        if open_operation.host == operation.host
+        and open_operation.verb is Verb.MAINTAIN
     }
     for request in others - {operation.request}:
         for vm in vms:

@@ -196,7 +196,7 @@ def conflicts(
 
 def _check_sets(plan: CampaignPlan, fleet: Fleet) -> None:
     pairs = sorted(zip(plan.sets, plan.hosts, strict=True))
-    for number_, members in groupby(pairs, key=lambda each: each[0]):
+    for number_, members in groupby(pairs, key=lambda pair: pair[0]):
         why = conflicts((host for _, host in members), fleet, plan.campaign)
         assert not why, f"set {number_}: {why}"
     assert set(plan.sets) == set(range(max(plan.sets) + 1)), "a set is empty"
@@ -303,7 +303,7 @@ def _fits(campaign: Campaign, begins: Micros, ends: Micros) -> bool:
 
 
 def _check_refusals(plan: CampaignPlan, fleet: Fleet) -> None:
-    refusals = {each.host: each for each in plan.refusals}
+    refusals = {refusal.host: refusal for refusal in plan.refusals}
     for host in selected(fleet, plan.campaign):
         reasons = set(why_refused(host, fleet, plan.campaign))
         refusal = refusals.get(host)
@@ -353,12 +353,16 @@ def _why_not_emptied(host: str, fleet: Fleet) -> Iterable[Reason]:
         if other != host and fleet.hosts[other].pool == pool and fleet.is_open(other)
     ]
     yield from _why_no_room(vms, [fleet.free(other) for other in others])
-    roomy = [each for each in others if all(f > 0 for f in fleet.free(each).values())]
+    roomy = [
+        candidate
+        for candidate in others
+        if all(f > 0 for f in fleet.free(candidate).values())
+    ]
     if not roomy:
         yield Reason.NO_TARGET
     why = placement_refuses(host, fleet)
     if why is not None:
-        unfit = {each.why for each in why.unfit}
+        unfit = {group.why for group in why.unfit}
         unfit -= {Unfit.POOL, Unfit.DOWN, Unfit.BUSY}
         if unfit & {Unfit.FULL, Unfit.VCPU, Unfit.MEMORY}:
             yield Reason.NO_FIT
@@ -441,7 +445,7 @@ def _rack_excess(name: str, vm: VmRow, fleet: Fleet, placed: Mapping[int, str]) 
     rack, own = fleet.hosts[name].rack, fleet.hosts[vm.host].rack
     if not rack or not own or rack == own:
         return 0
-    if sum(each.scope == vm.scope for each in fleet.vms) == 1:
+    if sum(vm_.scope == vm.scope for vm_ in fleet.vms) == 1:
         return 0
     # The VM itself does not count in its rack. A plan counts it where it is moving to.
     excess = 1
@@ -463,7 +467,7 @@ def _why_no_room(
 ) -> Iterable[Reason]:
     for name in ("places", "vcpu", "memory"):
         sizes = [1 if name == "places" else getattr(vm, name) or 0 for vm in vms]
-        if sum(sizes) > sum(each[name] for each in free):
+        if sum(sizes) > sum(capacity[name] for capacity in free):
             yield Reason.NO_ROOM
-        if max(sizes) > max((each[name] for each in free), default=0):
+        if max(sizes) > max((capacity[name] for capacity in free), default=0):
             yield Reason.TOO_LARGE

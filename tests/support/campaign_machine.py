@@ -108,8 +108,8 @@ class CampaignLives(Lives):
     def campaign(self, step: Step, steps: list[Step], then: str) -> None:
         """Start a campaign, and let it run a little."""
         self._do(step)
-        for each in steps:
-            self._do(each)
+        for step_ in steps:
+            self._do(step_)
         self._then(then)
 
     @rule(
@@ -147,8 +147,8 @@ class CampaignLives(Lives):
     )
     def disturb_steps(self, step: Step, faults: list[Step], steps: list[Step]) -> None:
         """Start a campaign whose host steps fail, and steer it."""
-        for each in (*faults, step, *steps):
-            self._do(each)
+        for step_ in (*faults, step, *steps):
+            self._do(step_)
 
     @rule(
         step=st.one_of(CAMPAIGN, STEER, ACTIONS),

@@ -324,9 +324,9 @@ def _k2_shared(moment: Moment, campaign: CampaignRecord) -> None:
         running = moment.mirror.table(CampaignRecord).values()
         hosts = [
             host
-            for each in running
-            if not each.ended
-            for host in _in_flight(moment, each)
+            for operation in running
+            if not operation.ended
+            for host in _in_flight(moment, operation)
         ]
         most = campaign.shared_most
         assert len(hosts) <= most, f"K2: {hosts} of all campaigns, and {most} may be"
@@ -375,9 +375,10 @@ def _k1_unavailable(
         if host.state is HostState.DOWN or host.cordons
     }
     away.update(
-        each.host
-        for each in moment.open()
-        if each.state not in UNTOLD and _campaign_of(moment, each) is not None
+        open_operation.host
+        for open_operation in moment.open()
+        if open_operation.state not in UNTOLD
+        and _campaign_of(moment, open_operation) is not None
     )
     away.discard(operation.host)
     assert len(away) < most, f"K1: {sorted(away)} are away, and {most} may be"

@@ -29,7 +29,10 @@ class Certificate(NamedTuple):
 
 def certificate_in(directory: Path, *addresses: str) -> Certificate:
     """Make one, which is also for some other addresses."""
-    names = ["DNS:localhost", *(f"IP:{each}" for each in ("127.0.0.1", *addresses))]
+    names = [
+        "DNS:localhost",
+        *(f"IP:{address}" for address in ("127.0.0.1", *addresses)),
+    ]
     certificate = Certificate(directory / "certificate.pem", directory / "key.pem")
     subprocess.run(
         [

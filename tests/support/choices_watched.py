@@ -36,7 +36,7 @@ def s16_deferred_maintenance_is_not_announced(moment: Moment) -> None:
             keys = [(after.request, scope, ""), (after.request, scope, vm)]
             choices = [chosen[key] for key in keys if key in chosen]
             if choices:
-                latest = max(choices, key=lambda each: (each.at, each.vm))
+                latest = max(choices, key=lambda choice: (choice.at, choice.vm))
                 why = f"4.8: {after} is announced, and deferred: {latest}"
                 assert latest.until <= after.not_before, why
 

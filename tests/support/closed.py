@@ -83,7 +83,10 @@ def s15_promises_are_openings(moment: Moment) -> None:
     operations = moment.mirror.operations.values()
     for before, after in moment.changed():
         kept = {
-            each for found in operations for each in found.promises if found != after
+            promise
+            for operation in operations
+            for promise in operation.promises
+            if operation != after
         }
         kept |= set(before.promises) if before else set()
         for promise in set(after.promises) - kept:

@@ -229,7 +229,7 @@ def left_out(page: Page, paths: Iterable[str], *, who: str) -> list[str]:
     return [
         pattern
         for pattern, kind in routes
-        if kind in (who, "both") and not any(re.search(pattern, each) for each in plain)
+        if kind in (who, "both") and not any(re.search(pattern, text) for text in plain)
     ]
 
 
@@ -240,8 +240,8 @@ def findings(page: Page) -> list[str]:
         "async (tags) => (await axe.run({runOnly: tags})).violations", AXE_TAGS
     )
     return [
-        f"{each['id']}: {each['help']}: {[node['html'] for node in each['nodes']][:3]}"
-        for each in found
+        f"{violation['id']}: {violation['help']}: {[node['html'] for node in violation['nodes']][:3]}"
+        for violation in found
     ]
 
 

@@ -34,8 +34,8 @@ class DatabaseProxy:
     def cut(self) -> int:
         """Cut each connection that waits for an answer; return their number."""
         waiting = [link for link in self._links if link.waits]
-        for each in waiting:
-            each.cut()
+        for connection in waiting:
+            connection.cut()
         return len(waiting)
 
     def close(self) -> None:
@@ -76,10 +76,10 @@ class _Link:
         self._client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        for each in (self._client, self._server):
+        for socket_ in (self._client, self._server):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                socket_.shutdown(socket.SHUT_RDWR)
+            socket_.close()
 
     def _forward(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
@@ -87,6 +87,6 @@ class _Link:
                 self.waits = source is self._client
                 target.sendall(data)
         if not self._is_cut:
-            for each in (self._client, self._server):
+            for socket_ in (self._client, self._server):
                 with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                    socket_.shutdown(socket.SHUT_RDWR)

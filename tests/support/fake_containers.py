@@ -177,21 +177,25 @@ class Command:
         _replace(self.file, self.state)
         shown = [
             {
-                "Id": each["id"],
-                "Name": f"{slash}{each['name']}",
+                "Id": container["id"],
+                "Name": f"{slash}{container['name']}",
                 "State": {
-                    "Status": each["status"],
-                    "ExitCode": each.get("ExitCode", 0),
-                    "OOMKilled": each.get("OOMKilled", False),
+                    "Status": container["status"],
+                    "ExitCode": container.get("ExitCode", 0),
+                    "OOMKilled": container.get("OOMKilled", False),
                 },
                 "Config": {
-                    "Labels": each.get("Labels"),
-                    **{key: each[key] for key in ("StopTimeout",) if key in each},
+                    "Labels": container.get("Labels"),
+                    **{
+                        key: container[key]
+                        for key in ("StopTimeout",)
+                        if key in container
+                    },
                 },
-                "HostConfig": {"AutoRemove": each.get("AutoRemove", False)},
+                "HostConfig": {"AutoRemove": container.get("AutoRemove", False)},
             }
-            for each in containers
-            if each is not None
+            for container in containers
+            if container is not None
         ]
         self.out = f"{json.dumps(shown, indent=4)}\n"
         missing = 1 if self.program == "docker" else 125

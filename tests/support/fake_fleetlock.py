@@ -110,7 +110,7 @@ class FakeFleetLock:
 
     def paths(self) -> list[str]:
         with self.lock:
-            return [each.line.split()[1] for each in self.came]
+            return [request.line.split()[1] for request in self.came]
 
     # Answers
 

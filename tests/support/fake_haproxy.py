@@ -64,7 +64,11 @@ class FakeHaproxy:
 
     def orders(self) -> list[str]:
         """Return the commands that change something."""
-        return [each for each in self.asked if each.split()[0] in {"set", "shutdown"}]
+        return [
+            command
+            for command in self.asked
+            if command.split()[0] in {"set", "shutdown"}
+        ]
 
     def reload(self, **servers: Server) -> None:
         """Forget what was set: the file's state holds, and sessions stay behind."""

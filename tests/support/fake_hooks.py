@@ -169,7 +169,7 @@ class Hub:
 
     def admits(self, token: str) -> bool:
         scheme, _, rest = token.partition(" ")
-        members = dict(each.split("=", 1) for each in rest.split("&"))
+        members = dict(pair.split("=", 1) for pair in rest.split("&"))
         key = self.keys.get(urllib.parse.unquote(members["skn"]), "")
         text = f"{members['sr']}\n{members['se']}".encode()
         digest = hmac.new(key.encode(), text, hashlib.sha256).digest()

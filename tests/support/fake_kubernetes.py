@@ -64,7 +64,7 @@ def serving(
             return Request(
                 method=self.command,
                 path=parts.path,
-                query={key: each[0] for key, each in parse_qs(parts.query).items()},
+                query={key: value[0] for key, value in parse_qs(parts.query).items()},
                 body=json.loads(content) if content else None,
                 content_type=self.headers.get("Content-Type", ""),
                 token=self.headers.get("Authorization", "").removeprefix("Bearer "),

@@ -171,7 +171,7 @@ class FakeKubernetes:
     def _route(self, request: Request) -> tuple[int, Any]:
         if request.token not in self.tokens:
             raise StatusError(401, "Unauthorized", "Unauthorized")
-        segments = [unquote(each) for each in request.path.strip("/").split("/")]
+        segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         match (request.method, segments):
             case "GET", ["api", "v1", "nodes", name]:
                 self._may("get", "nodes", name)
@@ -282,9 +282,9 @@ class FakeKubernetes:
             raise StatusError(415, "UnsupportedMediaType", "conditions would be lost")
         conditions = node["status"]["conditions"]
         for condition in request.body["status"]["conditions"]:
-            for each in conditions:
-                if each["type"] == condition["type"]:
-                    each.update(condition)
+            for condition_ in conditions:
+                if condition_["type"] == condition["type"]:
+                    condition_.update(condition)
                     break
             else:
                 conditions.append(condition)
@@ -442,7 +442,7 @@ def _merged(current: Any, patch: Any) -> Any:
 
 
 def _check_taints(taints: list[dict[str, Any]]) -> None:
-    keys = [(each["key"], each["effect"]) for each in taints]
+    keys = [(taint["key"], taint["effect"]) for taint in taints]
     for taint in taints:
         is_sound = taint["effect"] in _EFFECTS and _LABEL.fullmatch(
             taint["value"] or ""

@@ -27,7 +27,7 @@ def discovered(path: str) -> Any:
             "kind": "APIResourceList",
             "groupVersion": "v1",
             "resources": [
-                {"singularName": "", "verbs": verbs, **each} for each in named
+                {"singularName": "", "verbs": verbs, **resource} for resource in named
             ],
         }
     budgets = {"name": "poddisruptionbudgets", "kind": "PodDisruptionBudget"}

@@ -76,7 +76,7 @@ class FakeNomad(JsonApi):
             ):
                 allocation.status = "complete"
         running = [a for a in self.allocations if a.status == "running"]
-        if all(each.kind == "system" for each in running):
+        if all(service.kind == "system" for service in running):
             assert self.last is not None
             self.last["Status"] = "complete"
             self.drain = None

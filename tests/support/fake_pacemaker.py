@@ -83,7 +83,7 @@ class FakePacemaker:
 
     def attributes(self, node: str) -> dict[str, str]:
         attributes = self.read()["nodes"][node]["attributes"]
-        return {name: each["value"] for name, each in attributes.items()}
+        return {name: attribute["value"] for name, attribute in attributes.items()}
 
     def resource(self, resource_id: str, node: str = "", **more: "Any") -> None:
         """Have a resource.
@@ -216,9 +216,9 @@ class _Program:
     def _hosts(self, name: str, resource: "dict[str, Any]") -> bool:
         node = self.state["nodes"][name]
         health = [
-            each["value"]
-            for key, each in node["attributes"].items()
-            if key.startswith("#health") and each["value"] in {"red", "-1000000"}
+            attribute["value"]
+            for key, attribute in node["attributes"].items()
+            if key.startswith("#health") and attribute["value"] in {"red", "-1000000"}
         ]
         return (
             node.get("online", True)
@@ -298,25 +298,32 @@ class _Program:
 
     def _resources(self) -> list[str]:
         lines: list[str] = []
-        for name, each in self.state["resources"].items():
-            copies = [(each["node"], "Promoted" if each.get("promoted") else "Started")]
-            if each.get("promoted"):
+        for name, resource in self.state["resources"].items():
+            copies = [
+                (
+                    resource["node"],
+                    "Promoted" if resource.get("promoted") else "Started",
+                )
+            ]
+            if resource.get("promoted"):
                 copies += [
                     (node, "Unpromoted")
                     for node in self.state["nodes"]
-                    if node != each["node"] and self._hosts(node, each)
+                    if node != resource["node"] and self._hosts(node, resource)
                 ]
-            shown = [self._resource(name, each, *copy) for copy in copies]
-            if each.get("cloned") or each.get("promoted"):
+            shown = [self._resource(name, resource, *copy) for copy in copies]
+            if resource.get("cloned") or resource.get("promoted"):
                 shown = [f'<clone id="{name}-clone">', *shown, "</clone>"]
             lines += shown
         return lines
 
-    def _resource(self, name: str, each: "dict[str, Any]", node: str, role: str) -> str:
+    def _resource(
+        self, name: str, resource: "dict[str, Any]", node: str, role: str
+    ) -> str:
         flags = (
             f'active="{_flag(node)}" orphaned="false" '
-            f'blocked="{_flag(each.get("blocked"))}" '
-            f'managed="{_flag(each.get("managed", True))}" failed="false"'
+            f'blocked="{_flag(resource.get("blocked"))}" '
+            f'managed="{_flag(resource.get("managed", True))}" failed="false"'
         )
         agent = 'resource_agent="ocf:pacemaker:Dummy"'
         head = f'<resource id="{name}" {agent} role="{role if node else "Stopped"}" {flags}'

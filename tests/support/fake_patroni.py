@@ -66,9 +66,9 @@ class FakePatroni:
 
     def lead(self, name: str, role: str = "leader") -> None:
         """Have a member lead, and all others follow."""
-        for each, member in self.members.items():
-            member["role"] = role if each == name else "replica"
-            member["state"] = "running" if each == name else "streaming"
+        for member_name, member in self.members.items():
+            member["role"] = role if member_name == name else "replica"
+            member["state"] = "running" if member_name == name else "streaming"
 
     def unlock(self) -> None:
         """Remove the leader."""

@@ -99,7 +99,7 @@ class _Session:
             offers.append("STARTTLS")
         elif self._server.logins:
             offers.append(f"AUTH {self._server.ways}")
-        lines = [f"250-{each}" for each in offers[:-1]] + [f"250 {offers[-1]}"]
+        lines = [f"250-{offer}" for offer in offers[:-1]] + [f"250 {offers[-1]}"]
         self._answer("\r\n".join(lines), "EHLO")
 
     def _do_starttls(self, line: str) -> None:

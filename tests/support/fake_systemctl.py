@@ -134,9 +134,9 @@ class Systemctl:
                 )
             is_pattern = set(name) & set("*?[")
             found = fnmatch.filter(self.units, name) if is_pattern else [_whole(name)]
-            for each in found:
-                self._go_on(each)
-                shown = self._properties(each)
+            for unit in found:
+                self._go_on(unit)
+                shown = self._properties(unit)
                 lines = [f"{key}={shown[key]}" for key in asked if key in shown]
                 blocks.append("\n".join(lines) + "\n")
         self._save()
@@ -220,8 +220,8 @@ class Systemctl:
         if unit["active"] in {"inactive", "failed"} and "to" not in unit:
             return
         self._way(unit, "deactivating", "inactive")
-        for each in _STOPPED_WITH:
-            for other in unit.get(each, "").split():
+        for attribute in _STOPPED_WITH:
+            for other in unit.get(attribute, "").split():
                 self._stop(other)
 
     def _way(self, unit: dict[str, Any], by: str, to: str) -> None:

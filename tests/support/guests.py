@@ -63,7 +63,7 @@ class Guests:
 
     def committed(self, changes: list[Change]) -> None:
         """Note which stays end with a commit."""
-        for vm in [each for each in self._guests if each not in self._mirror.vms]:
+        for vm in [guest for guest in self._guests if guest not in self._mirror.vms]:
             del self._guests[vm]
         for vm in self._mirror.live_vms:
             guest = self.of(vm.name)

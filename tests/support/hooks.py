@@ -61,7 +61,7 @@ class Hook:
 
     def told(self) -> list[str]:
         """Return what was taken, each id once, in order."""
-        return list({each.public_id: each.what for each in self.came}.values())
+        return list({message.public_id: message.what for message in self.came}.values())
 
 
 class _Handler(Quiet, BaseHTTPRequestHandler):

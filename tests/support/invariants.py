@@ -58,7 +58,7 @@ def s1_one_fault_domain(moment: Moment) -> None:
             started.setdefault(vm.scope, set()).update(found)
     for scope, touched in domains.items():
         works = started[scope]
-        in_turn = len(works) == 1 and all(routine[each] for each in works)
+        in_turn = len(works) == 1 and all(routine[work] for work in works)
         assert len(touched) == 1 or in_turn or scope in moment.relabelled, (
             f"S1: {touched} of {scope} are in work"
         )
@@ -81,7 +81,7 @@ def s2_no_start_beside_another(moment: Moment) -> None:
     """6.3: no routine start while another fault domain of the scope is down."""
     started = list(moment.started())
     # Work that nothing holds may begin right after, in the same commit.
-    unheld = {each.operation_id for each in started if not each.routine}
+    unheld = {operation.operation_id for operation in started if not operation.routine}
     for operation in started:
         if not operation.routine:
             continue
@@ -132,15 +132,15 @@ def is_released(moment: Moment, operation: Operation) -> bool:
     counting = [operation]
     if moment.mirror.requests[operation.request].together:
         counting = [
-            each
-            for each in moment.mirror.operations.values()
-            if each.request == operation.request
-            and each.state is not OperationState.CANCELLED
+            other
+            for other in moment.mirror.operations.values()
+            if other.request == operation.request
+            and other.state is not OperationState.CANCELLED
         ]
     events = [
         event
-        for each in counting
-        for event in moment.mirror.events_of(each.operation_id)
+        for other in counting
+        for event in moment.mirror.events_of(other.operation_id)
         if event.status is not EventStatus.REMOVED
     ]
     if operation.is_timed and not events:

@@ -104,14 +104,14 @@ def faults(held: Sequence[Holding], acted: Iterable[Act]) -> list[str]:
     errors: list[str] = []
     spans: dict[int, list[Act]] = {}
     for act in acted:
-        own = [each for each in held if each.holder == act.replica]
-        led = [each for each in own if each.since <= act.at + STEP_SECONDS]
+        own = [hold for hold in held if hold.holder == act.replica]
+        led = [hold for hold in own if hold.since <= act.at + STEP_SECONDS]
         if not led:
             errors.append(f"{act} before {act.replica} has led")
             continue
         spans.setdefault(led[-1].term, []).append(act)
         after = held[held.index(led[-1]) + 1 :]
-        ended = min((each.since for each in after), default=act.at)
+        ended = min((hold.since for hold in after), default=act.at)
         if act.at > ended + LATE_SECONDS:
             late = act.at - ended
             errors.append(f"{act}: {late:.2f} s after the end of term {led[-1].term}")

@@ -75,7 +75,7 @@ class FleetLockBench:
 
     def past(self, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
         with self.fake.lock:
-            return [(at, who) for at, each, who in self.fake.past if each == group]
+            return [(at, who) for at, group_, who in self.fake.past if group_ == group]
 
     def let_expire(self, group: str = "web") -> None:
         raise NotImplementedError("FleetLock has no expiry")
@@ -245,8 +245,8 @@ def valid(text: str, now: Micros) -> set[str]:
         return set()
     return {
         name
-        for name, each in json.loads(text)["holders"].items()
-        if parse_instant(each["until"]) > now
+        for name, holder in json.loads(text)["holders"].items()
+        if parse_instant(holder["until"]) > now
     }
 
 

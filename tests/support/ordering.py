@@ -310,7 +310,8 @@ class Ordering(Witnessed):
         """
         at = [self.world.now + begins * MINUTE, self.world.now + hours * HOUR]
         first, last = (
-            format_instant(each - each % SECOND).removesuffix("Z") for each in at
+            format_instant(instant - instant % SECOND).removesuffix("Z")
+            for instant in at
         )
         line = f"{first[11:16]} {hours % 23 + 1}h" if by_day else f"{first} {last}"
         found = self.mirror.hosts.get(self._host(host)) if host >= 0 else None
@@ -354,7 +355,7 @@ class Ordering(Witnessed):
         )
         name = lost[number % len(lost)] if lost else self._operation(number)
         vms = self.mirror.operations[name].vms if lost else ()
-        fallen = tuple({vms[each % len(vms)] for each in down} if vms else ())
+        fallen = tuple({vms[index % len(vms)] for index in down} if vms else ())
         moved = self._moved_to(name) if lost and done else ()
         self.order(
             lambda work: outcome.resolve(

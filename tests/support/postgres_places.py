@@ -30,7 +30,7 @@ class Server:
         """Make its data. It trusts these networks, and its socket."""
         postgres_server.make(self.directory)
         with (self.directory / "data" / "pg_hba.conf").open("a") as file:
-            file.writelines(f"host all all {each} trust\n" for each in trusted)
+            file.writelines(f"host all all {place} trust\n" for place in trusted)
 
     def follow(self, primary: "Server") -> None:
         """Make its data as those of a standby, which follows once it is started."""

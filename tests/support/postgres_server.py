@@ -57,7 +57,9 @@ SETTINGS = {
 def options(directory: Path, **more: str) -> list[str]:
     """Return the arguments of a server whose data and socket are in `directory`."""
     settings = {**SETTINGS, "unix_socket_directories": str(directory), **more}
-    pairs = [each for pair in settings.items() for each in ("-c", "=".join(pair))]
+    pairs = [
+        argument for pair in settings.items() for argument in ("-c", "=".join(pair))
+    ]
     return ["-D", str(directory / "data"), *pairs]
 
 

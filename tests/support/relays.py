@@ -111,7 +111,7 @@ class Relaying:
     def memory(self) -> float:
         """Return the MiB of memory that the process uses."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
-        (line,) = (each for each in status.splitlines() if each.startswith("VmRSS"))
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
 
 

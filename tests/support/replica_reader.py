@@ -96,7 +96,7 @@ class Reader:
         self.incarnations[replica, vm] = number
         raised = self.raised.setdefault(vm, [])
         before = asked_at - STALE_SECONDS - SLACK_SECONDS
-        oldest = max((each for at, each in raised if at < before), default=0)
+        oldest = max((error for at, error in raised if at < before), default=0)
         if number < oldest:
             self.errors.append(
                 f"{replica}: {vm} got {number}, and {oldest} was served long before"
@@ -110,7 +110,7 @@ class Reader:
     ) -> None:
         """Check that the statuses of events only go forward."""
         last = self.statuses.setdefault((replica, vm), {})
-        statuses = {each["EventId"]: each["EventStatus"] for each in events}
+        statuses = {event["EventId"]: event["EventStatus"] for event in events}
         for event, status in statuses.items():
             before = last.get(event, status)
             if ORDER.index(status) < ORDER.index(before):

@@ -160,7 +160,7 @@ class ReplicatedLife(Life):
         if member is not self.leader:
             self.late.append(call)
             return False
-        able = [each for each in self.members if each.keeper.gate.may_act()]
+        able = [replica for replica in self.members if replica.keeper.gate.may_act()]
         assert able == [member], "another replica may begin calls too"
         assert self.name_of(call) not in self.begun, f"S11: {call} was made twice"
         return True

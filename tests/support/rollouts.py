@@ -70,7 +70,11 @@ def states(world: World) -> dict[str, OperationState]:
 
 
 def of_host(world: World, number: int) -> Operation:
-    (operation,) = [each for each in world.operations() if each.host == name_of(number)]
+    (operation,) = [
+        operation
+        for operation in world.operations()
+        if operation.host == name_of(number)
+    ]
     return operation
 
 

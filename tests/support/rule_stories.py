@@ -24,8 +24,8 @@ def life(**members: Any) -> Story:
 def approved(*events: dict[str, Any]) -> Story:
     """Return a story in which an event is approved, and then what follows."""
     story = Story().show().show(event()).approve(1)
-    for each in events:
-        story.show(each)
+    for event_ in events:
+        story.show(event_)
     return story
 
 

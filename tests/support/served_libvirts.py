@@ -67,7 +67,7 @@ class World:
     def ended(self, name: str) -> dict[str, Any]:
         """Return an operation at its end."""
         return eventually(
-            lambda: self.operation(name), lambda each: each["state"] in ENDED
+            lambda: self.operation(name), lambda operation: operation["state"] in ENDED
         )
 
     def maintain(self, impact: str) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def play(scenario: str, command: Command, directory: Path) -> Played:
             program.kill()
             program.wait()
     logs = [path, *sorted(directory.glob("*/log"))]
-    return Played(status, "\n".join(each.read_text(encoding="utf-8") for each in logs))
+    return Played(status, "\n".join(log.read_text(encoding="utf-8") for log in logs))
 
 
 def _start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
@@ -143,7 +143,7 @@ def judge(scenario: str, directory: Path) -> None:
             name: pool.submit(play, scenario, command, directory / name)
             for name, command in clients.items()
         }
-        played = {name: each.result() for name, each in running.items()}
+        played = {name: program.result() for name, program in running.items()}
     for name in SHIPPED:
         assert played[name].status == 0, f"{name}:\n{played[name].log}"
     for name in SLEEPING:

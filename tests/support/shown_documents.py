@@ -172,22 +172,24 @@ class Story:
         }
         hidden = {"Preempt": order < 2, "Terminate": order < 3}
         shown = [
-            {name: value for name, value in each.items() if not lacks.get(name)}
-            for each in self.events
-            if not hidden.get(str(each.get("EventType")))
+            {name: value for name, value in shown_event.items() if not lacks.get(name)}
+            for shown_event in self.events
+            if not hidden.get(str(shown_event.get("EventType")))
         ]
-        for each in shown if version is not NEWEST else []:
-            if order == 0 and isinstance(each.get("Resources"), list):
-                each["Resources"] = [f"_{name}" for name in each["Resources"]]
+        for row in shown if version is not NEWEST else []:
+            if order == 0 and isinstance(row.get("Resources"), list):
+                row["Resources"] = [f"_{name}" for name in row["Resources"]]
         return {"DocumentIncarnation": self.incarnation, "Events": shown}
 
     def _approve(self, body: bytes) -> Answer:
         try:
-            ids = [each["EventId"] for each in json.loads(body)["StartRequests"]]
+            ids = [start["EventId"] for start in json.loads(body)["StartRequests"]]
         except (ValueError, LookupError, TypeError):
             ids = []
-        known = {each for shown in self.seen.newest for each in shown.document.by_id}
-        if ids and all(str(each).upper() in known for each in ids):
+        known = {
+            event_id for shown in self.seen.newest for event_id in shown.document.by_id
+        }
+        if ids and all(str(event_id).upper() in known for event_id in ids):
             return Answer(status=200, headers=(), body=b"")
         return self._json(400, {"error": "Bad request"})
 

@@ -97,7 +97,7 @@ def _missing() -> str:
     """Return what a throw-away root lacks here, in words; empty: nothing."""
     if not Path("/etc/debian_version").exists():
         return "this is no Debian"
-    absent = [each for each in PROGRAMS if shutil.which(each) is None]
+    absent = [program for program in PROGRAMS if shutil.which(program) is None]
     if absent:
         return f"{', '.join(absent)} is not installed"
     if os.geteuid() != 0:

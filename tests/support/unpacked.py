@@ -65,7 +65,7 @@ def needs(*programs: str) -> str:
     if not missing:
         return ""
     known = _packages()
-    packages = {package for each in missing for package in known.get(each, ())}
+    packages = {package for name in missing for package in known.get(name, ())}
     which = f" (Debian: {', '.join(sorted(packages))})" if packages else ""
     return f"needs {', '.join(missing)}{which}: make real"
 

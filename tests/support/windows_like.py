@@ -95,7 +95,9 @@ def become_windows() -> None:
         setattr(whole, name, value)
     os.name = "nt"
     sys.platform = "win32"
-    stand_ins = {each.__name__: lacking(each) for each in (os, signal, socket, select)}
+    stand_ins = {
+        module.__name__: lacking(module) for module in (os, signal, socket, select)
+    }
     for name in agent_modules():
         importlib.import_module(name)
     for name, module in list(sys.modules.items()):
@@ -109,7 +111,9 @@ def agent_modules() -> list[str]:
     """Return the names of the agent's modules, but what runs when it is imported."""
     package = importlib.import_module("forewarn.agent")
     packages = pkgutil.walk_packages(package.__path__, "forewarn.agent.")
-    return [each.name for each in packages if not each.name.endswith("__main__")]
+    return [
+        package.name for package in packages if not package.name.endswith("__main__")
+    ]
 
 
 if __name__ == "__main__":

@@ -203,20 +203,20 @@ class Witnessed:
         assert operation.generation == call.generation, (operation, call)
         assert operation.call_state is CallState.ISSUED, operation
         assert operation.call_action is call.action, (operation, call)
-        for each in call.vms:
-            vm = self.mirror.vms[each.vm]
+        for vm_ in call.vms:
+            vm = self.mirror.vms[vm_.vm]
             assert vm.state is not VmState.DELETED, (vm, call)
             assert vm.host == call.host, (vm, call)
             # Another operation may have reserved a place for a VM that stays.
-            assert each.to_host in {"", vm.moving_to}, (vm, call)
-            if each.to_host:
-                assert self.mirror.hosts[each.to_host].state is HostState.UP, call
+            assert vm_.to_host in {"", vm.moving_to}, (vm, call)
+            if vm_.to_host:
+                assert self.mirror.hosts[vm_.to_host].state is HostState.UP, call
             for other in self.mirror.operations.values():
                 meets = (
                     other.operation_id != call.operation_id
                     and other.state is OperationState.IMPACTING
                     and other.action is not Action.NONE
-                    and each.vm in other.vms
+                    and vm_.vm in other.vms
                 )
                 assert not meets, (call, other)
         if call.action is Action.LIVE_MIGRATE:
@@ -233,7 +233,7 @@ class Witnessed:
                 for endpoint in self.answering():
                     served = endpoint._views[view.view_id].document
                     assert served is not None, view
-                    shown = {each.event_id: each.status for each in served.events}
+                    shown = {event_.event_id: event_.status for event_ in served.events}
                     assert (
                         view.events_from
                         or shown.get(event.event_id) is EventStatus.STARTED

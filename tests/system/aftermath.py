@@ -93,9 +93,9 @@ def _restored(operators: str) -> list[Any] | None:
         after = shown["next"]
         # Any VM can be down: a VM that moved to a host which failed has failed too.
         for kind in ("host", "vm"):
-            for each in shown[f"{kind}s"]:
-                if each["state"] == "down":
-                    body = {"names": [each["name"]], "kind": kind}
+            for row in shown[f"{kind}s"]:
+                if row["state"] == "down":
+                    body = {"names": [row["name"]], "kind": kind}
                     status, answer = http(f"{operators}/v1/restore", body)
                     if status == NOT_NOW:
                         return None
@@ -148,14 +148,16 @@ def judge(file: Path, crowd: Crowd, programs: Path) -> Mirror:
 
 def _approvals(mirror: Mirror, crowd: Crowd) -> None:
     """Each approval answered with 200 is durable, or came too late to matter (3.2)."""
-    for each in crowd.acknowledged:
-        event = mirror.events.get(each.event_id)
-        assert event is not None, f"{each}: there is no such event"
+    for approval in crowd.acknowledged:
+        event = mirror.events.get(approval.event_id)
+        assert event is not None, f"{approval}: there is no such event"
         if event.approved_by:
             continue
         since = event.started_at or event.removed_at
-        assert since, f"the approval is lost: {each}, {event}"
-        assert since <= each.at, f"it started without its approval: {each}, {event}"
+        assert since, f"the approval is lost: {approval}, {event}"
+        assert since <= approval.at, (
+            f"it started without its approval: {approval}, {event}"
+        )
 
 
 def _documents(mirror: Mirror, crowd: Crowd) -> None:
@@ -175,17 +177,17 @@ def _documents(mirror: Mirror, crowd: Crowd) -> None:
 
 def _calls(mirror: Mirror, work: Sequence[Work]) -> None:
     """No call runs twice, before it is durable, or without an operation."""
-    twice = [each for each, times in Counter(work).items() if times > 1]
+    twice = [work_item for work_item, times in Counter(work).items() if times > 1]
     assert not twice, f"done twice: {twice}"
     finished: set[tuple[str, str]] = set()
-    for each in work:
-        operation = mirror.operations[each.operation]
-        assert operation.started_at, f"{each}, and {operation} has not started"
-        assert each.generation <= operation.generation, (each, operation)
-        again = (each.vm, each.operation) in finished
-        assert each.what != "begun" or not again, f"{each}, and it was done before"
-        if each.what == "done":
-            finished.add((each.vm, each.operation))
+    for call in work:
+        operation = mirror.operations[call.operation]
+        assert operation.started_at, f"{call}, and {operation} has not started"
+        assert call.generation <= operation.generation, (call, operation)
+        again = (call.vm, call.operation) in finished
+        assert call.what != "begun" or not again, f"{call}, and it was done before"
+        if call.what == "done":
+            finished.add((call.vm, call.operation))
     for event in mirror.live_events:
         if event.status is EventStatus.STARTED:
             operation = mirror.operations[event.operation]

@@ -59,7 +59,7 @@ class Careful:
         return status == 200
 
     def _ask(self, method: bytes, body: bytes) -> tuple[int, str, bytes]:
-        is_silent = any(each in self.fault for each in SILENT)
+        is_silent = any(kind in self.fault for kind in SILENT)
         patience = SILENT_SECONDS if is_silent else PATIENCE_SECONDS
         until = time.monotonic() + patience
         request = (
@@ -79,7 +79,7 @@ class Careful:
         line, *lines = head.decode("latin-1").split("\r\n")
         headers = {
             name.lower(): value.strip()
-            for name, _, value in (each.partition(":") for each in lines)
+            for name, _, value in (line.partition(":") for line in lines)
         }
         if not line or int(headers.get("content-length", "0")) != len(rest):
             raise UnusableError(line)

@@ -90,7 +90,7 @@ class Guest:
         )
         if number == self.incarnation:
             assert body == self.body, f"{vm}: two documents {number}"
-        shown = {each["EventId"]: each["EventStatus"] for each in document["Events"]}
+        shown = {event["EventId"]: event["EventStatus"] for event in document["Events"]}
         for event, status in shown.items():
             before = self.statuses.get(event, status)
             assert ORDER.index(before) <= ORDER.index(status), (
@@ -163,9 +163,9 @@ class Crowd:
         work += [lambda rng: self._approve(rng, shared)] * APPROVERS
         work += [lambda rng: self._order(rng, operators)] * OPERATORS
         work.append(lambda rng: self._apply(rng, operators))
-        for number, each in enumerate(work):
+        for number, job in enumerate(work):
             rng = Random(f"{self._seed} {self.lives} {number}")
-            thread = threading.Thread(target=self._ask, args=(each, rng))
+            thread = threading.Thread(target=self._ask, args=(job, rng))
             self._threads.append(thread)
             thread.start()
 

@@ -285,15 +285,15 @@ class Pair:
 
     def _resolve_at(self, admin: str) -> None:
         status, answer = http(f"http://{admin}/v1/operations?limit=100")
-        for each in answer["operations"] if status == 200 else ():
-            if each["state"] != OperationState.IMPACTING.value:
+        for row in answer["operations"] if status == 200 else ():
+            if row["state"] != OperationState.IMPACTING.value:
                 continue
-            operation = each["operation"]
+            operation = row["operation"]
             lines = [work for work in self.journal() if work.operation == operation]
             begun = {work.vm for work in lines if work.what == "begun"}
             done = {work.vm for work in lines if work.what == "done"}
             if begun == done:
-                vms = {move["vm"] for move in each["moves"]}
+                vms = {move["vm"] for move in row["moves"]}
                 outcome = "done" if done >= vms else "failed"
                 body = {"operation": operation, "outcome": outcome}
                 # Refused if the outcome is not unknown.
@@ -337,7 +337,7 @@ class Pair:
     def judge(self) -> None:
         """Check the database against all that was answered, read and called."""
         crowds = [*self.crowds.values()]
-        strange = [each for crowd in crowds for each in crowd.strange]
+        strange = [problem for crowd in crowds for problem in crowd.strange]
         assert not strange, strange
         assert not self.told["errors"], self.told["errors"]
         work = self.journal()

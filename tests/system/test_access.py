@@ -34,9 +34,9 @@ def services() -> Iterator[list[Serving]]:
     """Return a list of services that end with the test."""
     servings: list[Serving] = []
     yield servings
-    for each in servings:
-        each.process.kill()
-        each.process.wait()
+    for service in servings:
+        service.process.kill()
+        service.process.wait()
 
 
 def test_commands_work_over_a_unix_socket(

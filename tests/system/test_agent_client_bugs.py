@@ -132,9 +132,9 @@ def test_started_event_is_not_drained_again(place: Ground, agent: Resident) -> N
 
 def test_two_events_are_approved_separately(place: Ground, agent: Resident) -> None:
     reboot, freeze = event(place), event(place, kind="Freeze")
-    for each in (reboot, freeze):
-        agent.wait_stage(each, Stage.FINISHED)
-        assert place.approvals(each) == ["web_1"]
+    for event_id in (reboot, freeze):
+        agent.wait_stage(event_id, Stage.FINISHED)
+        assert place.approvals(event_id) == ["web_1"]
     assert all(len(post["approved"]) == 1 for post in place.posts())
 
 
@@ -240,12 +240,12 @@ def test_all_recoveries_run_if_several_events_end_at_once(place: Ground) -> None
             place.event("Reboot", ["web_1"], description=f"d{number}")
             for number in range(4)
         ]
-        for each in events:
-            agent.wait_stage(each, Stage.PREPARED)
-        for each in events:
-            place.move(each, "cancelled")
-        for each in events:
-            agent.wait_stage(each, Stage.FINISHED)
+        for event_id in events:
+            agent.wait_stage(event_id, Stage.PREPARED)
+        for event_id in events:
+            place.move(event_id, "cancelled")
+        for event_id in events:
+            agent.wait_stage(event_id, Stage.FINISHED)
         assert sorted(agent.did()) == sorted(
             f"{phase} h{number}"
             for phase in ("prepare", "recover")

@@ -72,7 +72,7 @@ class Company:
     def wait_over(self, event: str) -> None:
         for agent in self.agents.values():
             agent.wait_stage(event, Stage.FINISHED)
-            done = [each.phase for each in agent.did("done")]
+            done = [run.phase for run in agent.did("done")]
             assert done == ["prepare", "recover"]
 
 
@@ -264,7 +264,7 @@ def test_service_maintenance_is_prepared_by_each_agent_and_approved_by_one(
         agent.wait(lambda agent: agent.memory().tasks)
         [task] = agent.memory().tasks
         agent.wait_stage(task.event_id, Stage.FINISHED)
-        assert [each[1] for each in agent.did("done")] == ["prepare", "recover"]
+        assert [run[1] for run in agent.did("done")] == ["prepare", "recover"]
     told = [agent.told() for agent in residents]
     assert ["approved" in kinds for kinds in told] == [True, False]
 
@@ -283,5 +283,5 @@ def test_failed_host_is_recovered_from_when_it_is_back(
     for agent in residents:
         [task] = agent.memory().tasks
         agent.wait_stage(task.event_id, Stage.FINISHED)
-        assert [each[1] for each in agent.did("done")] == ["prepare", "recover"]
+        assert [run[1] for run in agent.did("done")] == ["prepare", "recover"]
         assert "approved" not in agent.told()

@@ -390,7 +390,7 @@ TRIED = (
 
 
 def test_every_kind_of_fault_has_its_test() -> None:
-    kinds = {each.split()[0] for each in TRIED.split(", ")}
+    kinds = {fault.split()[0] for fault in TRIED.split(", ")}
     assert kinds == {*FAULTS} - {"ok", "replace"}
 
 

@@ -203,7 +203,7 @@ def test_slow_server_delays_neither_preparation_nor_recovery(
     for event in (first, second):
         agent.wait_stage(event, Stage.FINISHED)
     assert {("recover", first), ("recover", second)} <= {
-        (each.phase, each.event_id) for each in agent.did("done")
+        (run.phase, run.event_id) for run in agent.did("done")
     }
     assert place.posts() == []
     assert alerts.waiting == 1
@@ -225,7 +225,7 @@ def test_agent_killed_while_delaying_delays_again(
     place.wait_approved(event, "web_0")
     agent.wait_stage(event, Stage.FINISHED)
     # It was prepared for once.
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
 
 
 def test_approval_is_withheld_at_the_deadline(
@@ -242,7 +242,7 @@ def test_approval_is_withheld_at_the_deadline(
         r"not approved before (NotBefore|it started): 1 alert fires: DiskFull",
         agent.log(),
     )
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
 
 
 def test_operator_approval_overrides_alerts(place: Ground, alerts: FakeAlerts) -> None:

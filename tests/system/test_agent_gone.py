@@ -59,7 +59,7 @@ class Metadata:
         posts = [
             request for request in self._server.requests if request.startswith(b"POST")
         ]
-        bodies = [json.loads(each.partition(b"\r\n\r\n")[2]) for each in posts]
+        bodies = [json.loads(post.partition(b"\r\n\r\n")[2]) for post in posts]
         return [body["StartRequests"][0]["EventId"] for body in bodies]
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ def test_agent_with_an_empty_endpoint_is_ready_and_polls_normally(
     assert "0 events" not in checked
     metadata.show(event())
     eventually(metadata.approved, bool)
-    assert [each.what for each in agent.did()] == ["begun", "done"]
+    assert [run.what for run in agent.did()] == ["begun", "done"]
 
 
 @pytest.mark.clause("8.8")
@@ -145,11 +145,11 @@ def test_agent_recovers_if_only_empty_bodies_follow(
         "a reason why it is still believed",
     )
     agent.wait_stage("E1", Stage.FINISHED)
-    phases = [each.phase for each in agent.did("done")]
+    phases = [run.phase for run in agent.did("done")]
     assert phases == ["prepare", "recover"]
     assert agent.sentence("/readyz")[0] == 200
     shown = agent.status()["history"]
-    [left] = [each for each in shown if each["kind"] == "gone"]
+    [left] = [notification for notification in shown if notification["kind"] == "gone"]
     assert left["detail"] == "the endpoint answered with an empty body for 3 s"
 
 
@@ -162,12 +162,12 @@ def test_metadata_server_reset_ends_no_event(
     agent.wait(lambda agent: doubt_of(agent).startswith("the incarnation was reset"))
     before = metadata.asked()
     eventually(metadata.asked, lambda now: now >= before + 15)
-    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    assert [run.phase for run in agent.did("begun")] == ["prepare"]
     metadata.show(event(is_started=True))
     agent.wait(lambda agent: doubt_of(agent) == "", "no more doubt")
     metadata.show()
     agent.wait_stage("E1", Stage.FINISHED)
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
 
 
 @pytest.mark.parametrize(
@@ -188,13 +188,13 @@ def test_unreadable_event_in_the_list_is_not_removed(
     # More than twice as long as a document without it would take.
     before = metadata.asked()
     eventually(metadata.asked, lambda now: now >= before + 20)
-    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    assert [run.phase for run in agent.did("begun")] == ["prepare"]
     task = agent.task("E1")
     assert task is not None
     assert task.is_live
     metadata.show()
     agent.wait_stage("E1", Stage.FINISHED)
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
 
 
 def test_event_that_returns_after_recovery_is_prepared_again(
@@ -237,7 +237,7 @@ def test_agent_with_a_lost_journal_ignores_old_runs(
             file.unlink()
     agent.again()
     eventually(metadata.approved, lambda approved: len(approved) == 2)
-    assert [each.phase for each in agent.did("done")] == ["prepare", "prepare"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "prepare"]
 
 
 def test_reload_with_another_journal_is_refused_while_tasks_are_pending(
@@ -259,7 +259,7 @@ def test_reload_with_another_journal_is_refused_while_tasks_are_pending(
     os.kill(agent.process.pid, signal.SIGHUP)
     agent.wait(lambda agent: "the settings were reloaded" in agent.log())
     agent.wait(lambda agent: agent.status()["state"].endswith("other.db"))
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
 
 
 def test_event_is_kept_if_the_vm_name_setting_changes(
@@ -275,10 +275,10 @@ def test_event_is_kept_if_the_vm_name_setting_changes(
     # More than twice as long as a document without it would take.
     eventually(metadata.asked, lambda now: now >= before + 20)
     assert doubt_of(agent) == ""
-    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    assert [run.phase for run in agent.did("begun")] == ["prepare"]
     metadata.show()
     agent.wait_stage("E1", Stage.FINISHED)
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
 
 
 def doubt_of(agent: AgentProcess) -> str:

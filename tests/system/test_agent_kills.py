@@ -130,7 +130,7 @@ def test_handlers_run_once_and_are_undone_after_a_kill_at_any_save(
 
     eventually(revive, bool, what="the end of all events")
     # Simultaneous changes are saved together, so a life can have fewer saves.
-    assert len(died) >= len(DEATHS) - 4, sorted(each.vm for each in died)
+    assert len(died) >= len(DEATHS) - 4, sorted(death.vm for death in died)
     for death, agent in agents.items():
         judge(place, agent, death, events[death])
 
@@ -149,7 +149,7 @@ def judge(place: Ground, agent: AgentProcess, death: Death, event: str) -> None:
     # It may have started before the answer was written down.
     assert task.consent in {Consent.GIVEN, Consent.WANTED}, description
     # No program went down with its agent, so none is run twice.
-    assert [each[:2] for each in agent.did()] == [
+    assert [run[:2] for run in agent.did()] == [
         ("begun", "prepare"),
         ("done", "prepare"),
         ("begun", "recover"),
@@ -178,7 +178,7 @@ def test_a_program_that_was_killed_with_its_agent_is_run_again(
     agent.release("drain.prepare")
     agent.again()
     agent.wait_stage(event, Stage.FINISHED)
-    assert [each[:2] for each in agent.did()] == [
+    assert [run[:2] for run in agent.did()] == [
         ("begun", "prepare"),
         ("begun", "prepare"),
         ("done", "prepare"),
@@ -208,7 +208,7 @@ def test_lost_journal_runs_unconditional_recovery_once(
     agent.wait(lambda agent: len(agent.log().split("watching ")) == 3)
     event = lone_place.event()
     agent.wait_stage(event, Stage.FINISHED)
-    assert [each for each in agent.did("begun") if not each.event_id] == [
+    assert [run for run in agent.did("begun") if not run.event_id] == [
         ("begun", "recover", "mount", "")
     ]
     # The disk goes, and the VM with it, while it is prepared.

@@ -67,7 +67,7 @@ def test_agent_prepares_approves_and_recovers(still_place: Ground) -> None:
     still_place.wait_approved(event, "web_0")
     still_place.finish(event, agent)
     recovered(agent, event)
-    assert [each[:3] for each in agent.did("done")] == [
+    assert [run[:3] for run in agent.did("done")] == [
         ("done", "prepare", "drain"),
         ("done", "recover", "drain"),
     ]
@@ -153,7 +153,7 @@ def test_handlers_of_every_kind_run_in_the_order_of_the_rule(
         recovered(agent, event)
         targets = [request.target for request in receiver.came]
     assert targets == ["/drain/web_0", "/undrain/web_0"]
-    done = [each[1:3] for each in agent.did("done")]
+    done = [run[1:3] for run in agent.did("done")]
     assert done[:2] == [("prepare", "drain"), ("prepare", "py")]
     # The last preparation is recovered first.
     assert done[2:] == [("recover", "py"), ("recover", "drain")]
@@ -176,7 +176,7 @@ def test_spot_eviction_runs_the_highest_priority_first(place: Ground) -> None:
     assert last is not None
     assert last.notice.not_before is not None
     place.wait_approved(event, "web_0")
-    assert [each[:3] for each in agent.did()] == [
+    assert [run[:3] for run in agent.did()] == [
         ("begun", "prepare", "save"),
         ("done", "prepare", "save"),
         ("begun", "prepare", "tidy"),
@@ -226,7 +226,7 @@ def test_restarted_agent_finds_the_failure_of_its_host(
     [task] = agent.memory().tasks
     assert place.world.api("restore", {"names": ["h0"]})[0] == 200
     recovered(agent, task.event_id)
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
     assert agent.told()[:2] == ["seen", "started"]
     assert place.posts() == []
 
@@ -239,7 +239,7 @@ def test_prepared_vm_recovers_after_downtime(place: Ground) -> None:
     eventually(lambda: place.world.events("web_0"), lambda events: not events)
     agent.again()
     recovered(agent, event)
-    assert [each[:2] for each in agent.did("done")] == [
+    assert [run[:2] for run in agent.did("done")] == [
         ("done", "prepare"),
         ("done", "recover"),
     ]
@@ -263,7 +263,7 @@ def test_upgrade_during_a_preparation_does_not_interrupt_it(
     agent.release("drain.prepare")
     place.wait_approved(event, "web_0")
     recovered(agent, event)
-    assert [each[:2] for each in agent.did("begun")] == [
+    assert [run[:2] for run in agent.did("begun")] == [
         ("begun", "prepare"),
         ("begun", "recover"),
     ]
@@ -300,7 +300,7 @@ def test_event_cancelled_without_an_agent_is_undone(
     agent.again()
     agent.wait_did("stopped prepare drain", "done recover drain")
     recovered(agent, event)
-    assert [each[:2] for each in agent.did("begun")] == [
+    assert [run[:2] for run in agent.did("begun")] == [
         ("begun", "prepare"),
         ("begun", "recover"),
     ]
@@ -342,7 +342,7 @@ def test_event_removed_during_an_endpoint_outage_is_recovered_from(
     still_place.faults("500", "web_0")
     still_place.move(event, "removed")
     eventually(lambda: still_place.world.events("web_1"), lambda events: not events)
-    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    assert [run.phase for run in agent.did("begun")] == ["prepare"]
     still_place.clear()
     recovered(agent, event)
 
@@ -356,10 +356,10 @@ def test_recovery_waits_for_the_last_of_overlapping_events(place: Ground) -> Non
     agent.hold(f"{second}.drain.prepare")
     agent.wait_did("begun prepare drain", "begun prepare drain")
     agent.wait_stage(first, Stage.RECOVERING)
-    assert {each.phase for each in agent.did("begun")} == {"prepare"}
+    assert {run.phase for run in agent.did("begun")} == {"prepare"}
     agent.release(f"{second}.drain.prepare")
     recovered(agent, first, second)
-    assert [each.phase for each in agent.did("done")] == [
+    assert [run.phase for run in agent.did("done")] == [
         "prepare",
         "prepare",
         "recover",

@@ -130,7 +130,7 @@ class Company:
         """Return whether all wait for the lock, after those that die in it have."""
         self.revive()
         return self.have_died(
-            *(each for each in WAITING if each in self.deaths)
+            *(moment for moment in WAITING if moment in self.deaths)
         ) and all(
             agent.process.poll() is None and agent.memory().lock.refusal
             for agent in self.agents.values()
@@ -153,7 +153,7 @@ class Company:
         [task] = agent.memory().tasks
         assert list(steps.unrecovered(task)) == [], description
         assert task.consent is Consent.GIVEN, description
-        assert [each[:2] for each in agent.did()] == [
+        assert [run[:2] for run in agent.did()] == [
             ("begun", "prepare"),
             ("done", "prepare"),
             ("begun", "recover"),

@@ -202,7 +202,7 @@ def test_unreachable_lock_is_waited_for_in_each_phase(
     assert bench.holders() == set()
     judge_held(bench, agent, "web_0")
     assert place.approvals(event) == ["web_0"]
-    assert [each[:2] for each in agent.did()] == [
+    assert [run[:2] for run in agent.did()] == [
         ("begun", "prepare"),
         ("done", "prepare"),
         ("begun", "recover"),

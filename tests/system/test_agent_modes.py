@@ -111,7 +111,7 @@ def test_second_agent_at_the_same_endpoint_exits_and_names_the_first(
     first.release("drain.prepare")
     place.wait_approved(event, "web_0")
     first.wait_stage(event, Stage.FINISHED)
-    assert [each.what for each in first.did() if each.phase == "prepare"] == [
+    assert [run.what for run in first.did() if run.phase == "prepare"] == [
         "begun",
         "done",
     ]
@@ -237,10 +237,13 @@ def test_notifications_reach_a_file_and_a_webhook_in_order(
         notified(agent),
         [json.loads(request.body) for request in receiver.came],
     ):
-        assert approved_first([each["kind"] for each in told]) == WHOLE_LIFE
-        assert {each["event"]["EventId"] for each in told} == {event}
-        assert {each["vm"] for each in told} == {"web_0"}
-        numbers = [each["id"] for each in told]
+        assert (
+            approved_first([notification["kind"] for notification in told])
+            == WHOLE_LIFE
+        )
+        assert {notification["event"]["EventId"] for notification in told} == {event}
+        assert {notification["vm"] for notification in told} == {"web_0"}
+        numbers = [notification["id"] for notification in told]
         assert numbers == sorted(set(numbers))
 
 
@@ -264,7 +267,10 @@ def test_notifications_wait_for_their_receiver_across_a_restart(
     assert {json.loads(request.body)["id"] for request in receiver.came[:refused]} == {
         documents[0]["id"]
     }
-    assert approved_first([each["kind"] for each in notified(agent)]) == WHOLE_LIFE
+    assert (
+        approved_first([notification["kind"] for notification in notified(agent)])
+        == WHOLE_LIFE
+    )
 
 
 # A journal that cannot be written for a while

@@ -59,12 +59,12 @@ def reload(agent: AgentProcess) -> None:
 
 
 def has_said(agent: AgentProcess, message: str) -> AgentProcess:
-    return agent.wait(lambda each: message in each.log(), message)
+    return agent.wait(lambda agent_: message in agent_.log(), message)
 
 
 def has_reloaded(agent: AgentProcess, times: int) -> None:
     message = "the settings were reloaded"
-    agent.wait(lambda each: each.log().count(message) == times, message)
+    agent.wait(lambda agent_: agent_.log().count(message) == times, message)
 
 
 def test_new_settings_take_effect_without_a_restart(place: Ground) -> None:
@@ -75,7 +75,7 @@ def test_new_settings_take_effect_without_a_restart(place: Ground) -> None:
     has_said(agent, "the settings were reloaded")
     event = place.event()
     agent.wait_did("done prepare flush").wait_stage(event, Stage.FINISHED)
-    assert {each.handler for each in agent.did()} == {"flush"}
+    assert {run.handler for run in agent.did()} == {"flush"}
     assert agent.status()["process"] == pid
     assert agent.process.pid == pid
 
@@ -122,7 +122,7 @@ def test_reload_waits_for_a_handler_and_prepared_work_is_recovered(
     agent.release("drain.prepare")
     has_said(agent, "the settings were reloaded")
     agent.wait_stage(event, Stage.FINISHED)
-    done = [each[1:3] for each in agent.did("done")]
+    done = [run[1:3] for run in agent.did("done")]
     assert done.count(("prepare", "drain")) == 1
     assert done.count(("recover", "drain")) == 1
     # It was approved after all, by who had prepared it.
@@ -132,12 +132,12 @@ def test_reload_waits_for_a_handler_and_prepared_work_is_recovered(
 def test_reload_keeps_the_state_of_the_endpoint(place: Ground) -> None:
     """It would be out of service at each reload, until the first answer."""
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
-    agent.wait(lambda each: each.status()["problems"] == [])
+    agent.wait(lambda agent_: agent_.status()["problems"] == [])
     began = agent.status()["began"]
     place.faults("500")
     reload(agent)
     has_said(agent, "the settings were reloaded")
-    agent.wait(lambda each: each.status()["began"] != began)
+    agent.wait(lambda agent_: agent_.status()["began"] != began)
     assert agent.sentence("/readyz") == (200, "ok\n")
     status = agent.status()
     assert status["problems"] == []
@@ -146,16 +146,16 @@ def test_reload_keeps_the_state_of_the_endpoint(place: Ground) -> None:
     edit(agent, 'poll = "100ms"', 'poll = "100ms"\nname = "web_0"')
     reload(agent)
     has_reloaded(agent, 2)
-    agent.wait(lambda each: each.sentence("/readyz")[0] == 503)
+    agent.wait(lambda agent_: agent_.sentence("/readyz")[0] == 503)
     [problem] = agent.status()["problems"]
     assert problem.startswith("the endpoint has not answered yet")
     place.clear()
-    agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
+    agent.wait(lambda agent_: agent_.sentence("/readyz")[0] == 200)
 
 
 def test_health_requests_are_answered_during_a_reload(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
-    agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
+    agent.wait(lambda agent_: agent_.sentence("/readyz")[0] == 200)
     bodies: set[object] = set()
     is_over = threading.Event()
 
@@ -198,7 +198,7 @@ def test_many_reloads_lose_no_event(place: Ground) -> None:
         reload(agent)
         agent.wait_did(*["done recover drain"] * (len(agent.did("done")) // 2 + 1))
         agent.wait_stage(event, Stage.FINISHED)
-    done = [each[1:] for each in agent.did("done")]
+    done = [run[1:] for run in agent.did("done")]
     assert len(done) == len(set(done)) == 12
 
 

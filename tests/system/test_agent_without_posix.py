@@ -102,8 +102,8 @@ handlers = ["drain", "tell"]
         event = still_place.event()
         still_place.wait_approved(event, "web_0")
         still_place.finish(event, agent)
-        assert [each for each in WHOLE_LIFE if each != "handler"] == agent.told()
-        assert [each[:2] for each in agent.did("done")] == [
+        assert [step for step in WHOLE_LIFE if step != "handler"] == agent.told()
+        assert [run[:2] for run in agent.did("done")] == [
             ("done", "prepare"),
             ("done", "recover"),
         ]
@@ -134,7 +134,7 @@ def test_agent_resumes_from_its_journal_and_refuses_a_second_agent(
     agent.kill()
     agent.again()
     agent.wait_stage(event, Stage.FINISHED)
-    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert [run.phase for run in agent.did("done")] == ["prepare", "recover"]
 
 
 @pytest.mark.parametrize(

@@ -58,17 +58,17 @@ def starts(directory: Path, kind: type[Serving]) -> Generator[Start]:
         return running[-1].wait_ready()
 
     yield starting
-    for each in running:
-        if each.process.poll() is None:
-            each.process.send_signal(signal.SIGCONT)
-            each.kill()
+    for service in running:
+        if service.process.poll() is None:
+            service.process.send_signal(signal.SIGCONT)
+            service.kill()
 
 
 def children(process: int) -> list[int]:
     """Return the running child processes of a process."""
     with contextlib.suppress(FileNotFoundError):
         text = Path(f"/proc/{process}/task/{process}/children").read_text("ascii")
-        return [int(each) for each in text.split()]
+        return [int(pid) for pid in text.split()]
     return []
 
 

@@ -33,9 +33,9 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         return running[-1]
 
     yield beginning
-    for each in running:
-        if each.process.poll() is None:
-            each.kill()
+    for service in running:
+        if service.process.poll() is None:
+            service.kill()
 
 
 def test_killed_start_leaves_the_address_free(begin: Begin) -> None:

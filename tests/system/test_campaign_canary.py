@@ -71,7 +71,7 @@ def test_a_bad_canary_costs_one_host_and_no_event(prepare: Prepare, bad: str) ->
     racks.start(stages=CANARY)
     campaign = racks.wait_for("Halted")
     assert campaign["halted"]["cause"] == "canary"
-    assert [each["host"] for each in campaign["failed"]] == ["h0"]
+    assert [failure["host"] for failure in campaign["failed"]] == ["h0"]
     assert (campaign["done"], campaign["in_flight"], campaign["waiting"]) == (
         0,
         0,

@@ -91,7 +91,7 @@ def order(service: Serving, host: str) -> tuple[int, Any]:
 def open_operations(service: Serving) -> dict[str, str]:
     """Return the state of each operation that has not ended."""
     listed = service.admin("/v1/operations?limit=100")["operations"]
-    return {each["operation"]: each["state"] for each in listed}
+    return {operation["operation"]: operation["state"] for operation in listed}
 
 
 class FailOvers:
@@ -179,7 +179,9 @@ class FailOvers:
             )
         assert set(pair.firmware().values()) == {NEW}
         [campaign] = [
-            each for each in rows.table(CampaignRecord).values() if each.name == "bios"
+            campaign
+            for campaign in rows.table(CampaignRecord).values()
+            if campaign.name == "bios"
         ]
         assert campaign.done == len(pair.hosts)
         assert not [

@@ -116,15 +116,15 @@ class Killing:
         assert campaign.done >= self.done, "a host that was done is lost"
         self.done = campaign.done
         visits = rows.table(Visit).values()
-        [visit] = [each for each in visits if each.host == host]
+        [visit] = [visit for visit in visits if visit.host == host]
         assert is_late or visit.state is PHASES[step], (step, visit)
-        inside = [each.host for each in visits if each.state in ENTERED_VISITS]
+        inside = [visit.host for visit in visits if visit.state in ENTERED_VISITS]
         assert len(inside) <= 1, f"{inside} are in flight, and the budget is 1"
-        calls = {each.visit_id: each.generation for each in visits}
+        calls = {visit.visit_id: visit.generation for visit in visits}
         calls |= {
-            name: each.generation
-            for name, each in rows.operations.items()
-            if each.started_at
+            name: operation.generation
+            for name, operation in rows.operations.items()
+            if operation.started_at
         }
         lines = self.racks.journal()
         assert not twice(lines), "a program ran twice for one call"

@@ -153,4 +153,6 @@ def test_each_refusal_of_a_resumption_tells_how_to_go_on(company: Company) -> No
             if sentence == PAUSED_BY_CHECKS:
                 continue
             pattern = ".*".join(map(re.escape, sentence.split("…")))
-            assert any(re.search(pattern, each) for each in company.refused), sentence
+            assert any(re.search(pattern, reason) for reason in company.refused), (
+                sentence
+            )

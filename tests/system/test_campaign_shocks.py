@@ -38,7 +38,7 @@ class Shocks:
             self.racks.hold("work", host)
         self.racks.start(stages='[[campaign.stage]]\nhosts = "100%"\n')
         listed = self.service.admin("/v1/operations")["operations"]
-        self.order = [each["host"] for each in listed if each["host"] != "h0"]
+        self.order = [host["host"] for host in listed if host["host"] != "h0"]
 
     def set_clock(self, seconds: float) -> None:
         fresh = self._offset.with_suffix(".new")

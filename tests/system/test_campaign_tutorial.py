@@ -142,7 +142,7 @@ def follow(follower: Follower, *, small: bool) -> None:
         elif language == "sh":
             for line in text.splitlines():
                 follower.run(line.replace("d5-", "a2-") if small else line)
-        elif not small or not any(each in text for each in OF_400_HOSTS):
+        elif not small or not any(phrase in text for phrase in OF_400_HOSTS):
             follower.wait_for(text)
 
 

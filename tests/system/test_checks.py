@@ -26,9 +26,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return started[-1].wait_ready()
 
     yield begin
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 def test_checks_are_asked_while_control_and_vms_go_on(
@@ -42,8 +42,8 @@ def test_checks_are_asked_while_control_and_vms_go_on(
             'timeout = "2s"\n'
         )
         listed = service.admin("/v1/checks")["checks"]
-        assert [each["name"] for each in listed] == ["errors", "hangs"]
-        assert {each["outcome"] for each in listed} == {"unknown"}
+        assert [check["name"] for check in listed] == ["errors", "hangs"]
+        assert {check["outcome"] for check in listed} == {"unknown"}
         assert server.asked == []
         response = service.admin("/v1/checks/errors/run", {})
         assert (response["outcome"], response["needed"]) == ("pass", False)
@@ -52,7 +52,7 @@ def test_checks_are_asked_while_control_and_vms_go_on(
         assert response["outcome"] == "unknown"
         assert response["reason"] == "sleep did not end within 2 s"
         listed = service.admin("/v1/checks")["checks"]
-        assert [each["outcome"] for each in listed] == ["pass", "unknown"]
+        assert [check["outcome"] for check in listed] == ["pass", "unknown"]
         with urlopen(f"{service.urls['operators']}/metrics", timeout=30) as answer:
             metrics = answer.read().decode()
         assert (

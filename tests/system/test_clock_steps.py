@@ -57,10 +57,10 @@ class Stepped:
 
 @pytest.fixture
 def stepped(tmp_path: Path) -> Iterator[Stepped]:
-    each = Stepped(tmp_path)
-    yield each
-    each.service.process.kill()
-    each.service.process.wait()
+    stepped_service = Stepped(tmp_path)
+    yield stepped_service
+    stepped_service.service.process.kill()
+    stepped_service.service.process.wait()
 
 
 @pytest.mark.clause("2.10", "3.2", "7.1")
@@ -80,7 +80,7 @@ def test_step_back_hides_no_event_and_blocks_no_get(
     assert stepped.service.approve("web_1", event["EventId"]) == 200
     after = stepped.document("web_0")
     assert after["DocumentIncarnation"] > shown["DocumentIncarnation"]
-    assert [each["EventStatus"] for each in after["Events"]] == ["Started"]
+    assert [event["EventStatus"] for event in after["Events"]] == ["Started"]
 
 
 @pytest.mark.clause("2.10", "4.2")

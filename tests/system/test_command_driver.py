@@ -57,9 +57,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield begin
     (tmp_path / "go").touch()
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 def log_of(directory: Path) -> list[str]:
@@ -306,7 +306,7 @@ def test_example_files_are_valid_settings(file: Path) -> None:
     if file.stem == "reboot-hosts":
         # Host steps alone: they stand next to the programs of any driver.
         assert {"reboot-host", "host-answers"} <= {
-            each.name for each in settings.host_step
+            step.name for step in settings.host_step
         }
     else:
         assert settings.driver.kind == "command"

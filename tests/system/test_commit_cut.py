@@ -113,10 +113,10 @@ def test_approval_whose_commit_was_cut_off_is_carried_out(
     assert answers == [200]
 
     def served() -> list[dict[str, Any]]:
-        return [each.document("web") for each in (leader, other)]
+        return [replica.document("web") for replica in (leader, other)]
 
     def are_right(documents: list[dict[str, Any]]) -> bool:
-        [status] = [each["EventStatus"] for each in documents[0]["Events"]]
+        [status] = [event["EventStatus"] for event in documents[0]["Events"]]
         return documents[0] == documents[1] and status == "Started"
 
     eventually(served, are_right)

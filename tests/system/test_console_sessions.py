@@ -59,9 +59,9 @@ def pair(tmp_path: Path) -> Iterator[list[Serving]]:
             for name in ("r1", "r2")
         ]
         yield made
-        for each in made:
-            each.process.kill()
-            each.process.wait()
+        for replica in made:
+            replica.process.kill()
+            replica.process.wait()
 
 
 class Tab:

@@ -99,7 +99,7 @@ def test_replica_that_is_started_again_does_not_forget_what_it_has_served(
     assert http(service.vm_url("web"))[0] == 503
     [shown] = eventually(
         lambda: service.admin("/v1/cluster")["replicas"],
-        lambda found: [each["role"] for each in found] == ["refuses"],
+        lambda found: [row["role"] for row in found] == ["refuses"],
     )
     assert shown["name"] == "a"
     assert "accept the loss with" in service.log()

@@ -25,9 +25,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 def availability(service: Serving, vm: str) -> Any:
@@ -46,7 +46,7 @@ def test_failure_survives_a_crash_of_the_service(start: Start, tmp_path: Path) -
     assert availability(service, "web_0")["down_now"] == 1
     status, events = own(service, "web_0")
     assert status == 200
-    assert [each["Reason"] for each in events["Events"][0]["WaitsFor"]] == ["Operator"]
+    assert [wait["Reason"] for wait in events["Events"][0]["WaitsFor"]] == ["Operator"]
     service.kill()
     again = start(metadata_event_details="true").wait_ready()
     assert availability(again, "web_0")["down_now"] == 1

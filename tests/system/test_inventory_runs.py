@@ -67,7 +67,7 @@ class World:
     def problems(self) -> list[str]:
         """Return the problems of the service."""
         listed = self.service.admin("/v1/problems")["problems"]
-        return [json.dumps(each) for each in listed]
+        return [json.dumps(problem) for problem in listed]
 
     def until_problem(self, part: str) -> None:
         """Return when the only problem contains a text."""
@@ -121,7 +121,7 @@ def test_run_that_changes_nothing_writes_nothing(world: World) -> None:
     before = world.history()
     world.until_runs(3)
     assert world.history() == before
-    assert {each["actor"] for each in before} == {"inventory"}
+    assert {entry["actor"] for entry in before} == {"inventory"}
 
 
 def test_run_that_would_remove_too_much_is_refused_until_it_is_whole_again(

@@ -59,7 +59,7 @@ def test_node_is_drained_before_the_approval_and_uncordoned_after_it(
     spec: dict[str, Any] = fake.node()["spec"]
     assert spec == {}
     assert condition["status"] == "False"
-    assert [each["reason"] for each in fake.events.values()] == [
+    assert [event["reason"] for event in fake.events.values()] == [
         "RebootScheduled",
         "RebootOver",
     ]

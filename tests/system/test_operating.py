@@ -29,9 +29,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 def forewarn(directory: Path, *words: str) -> tuple[int, str]:

@@ -30,9 +30,9 @@ KILLED_AFTER = (None, 0, 7)
 def services(tmp_path: Path) -> Iterator[list[Serving]]:
     started = [Serving(tmp_path, FLEET, **SPEED).wait_ready()]
     yield started
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 def started(service: Serving) -> list[str]:

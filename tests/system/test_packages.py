@@ -58,8 +58,8 @@ def test_wheel_contains_only_the_package(dist: Path) -> None:
     others = {name for name in names if not name.startswith("forewarn/")}
     about, data = f"forewarn-{__version__}.dist-info", f"forewarn-{__version__}.data"
     assert others == {
-        *(f"{about}/{each}" for each in ("METADATA", "RECORD", "WHEEL")),
-        *(f"{about}/{each}" for each in ("entry_points.txt", "licenses/LICENSE")),
+        *(f"{about}/{name}" for name in ("METADATA", "RECORD", "WHEEL")),
+        *(f"{about}/{name}" for name in ("entry_points.txt", "licenses/LICENSE")),
         f"{data}/data/share/man/man1/forewarn.1",
         f"{data}/data/share/man/man1/forewarn-agent.1",
         f"{data}/data/share/man/man5/forewarn.toml.5",
@@ -100,7 +100,7 @@ def test_sdist_has_all_needed_files_and_no_junk(dist: Path, tmp_path: Path) -> N
     top = f"forewarn-{__version__}"
     assert sdist.name == f"{top}.tar.gz"
     with tarfile.open(sdist) as archive:
-        names = [each.removeprefix(f"{top}/") for each in archive.getnames()]
+        names = [name.removeprefix(f"{top}/") for name in archive.getnames()]
         archive.extractall(tmp_path, filter="data")
     assert not [name for name in names if JUNK.search(name)]
     assert {f"src/{module}" for module in modules()} <= set(names)
@@ -164,9 +164,9 @@ def test_agent_package_contains_only_the_agent(agent_deb: Path) -> None:
             *("/usr/share/doc/forewarn-agent/examples/agent/events.json",),
         ),
     )
-    code = {each for each in found if each.startswith(build.AGENT_DIRECTORY)}
+    code = {path for path in found if path.startswith(build.AGENT_DIRECTORY)}
     assert f"{build.AGENT_DIRECTORY}/forewarn/agent/__main__.py" in code
-    assert not [each for each in code if "/service/" in each or "/cli/" in each]
+    assert not [path for path in code if "/service/" in path or "/cli/" in path]
     # tomli, for Python before 3.11, is bundled as pinned and with its license.
     assert f"{build.AGENT_DIRECTORY}/tomli/_parser.py" in code
     copyright_text = run(
@@ -178,7 +178,7 @@ def test_agent_package_contains_only_the_agent(agent_deb: Path) -> None:
     assert "  MIT License\n" in copyright_text
     [named] = re.findall(r"(?m)^Files: (usr/lib/.*)$", copyright_text)
     for place in named.split():
-        assert any(each.startswith(f"/{place[:-1]}") for each in code), place
+        assert any(path.startswith(f"/{place[:-1]}") for path in code), place
     fields = run("dpkg-deb", "--field", agent_deb)
     assert "Architecture: all\n" in fields
     assert "Depends: python3 (>= 3.9)," in fields

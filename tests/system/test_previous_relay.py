@@ -59,7 +59,7 @@ def test_first_relay_answers_approves_and_is_upgraded(
         order = service.admin("/v1/reboot", {"vms": ["web_0"], "not_before": "+24h"})
         event = order["operations"][0]["events"][0]["EventId"]
         shown = relay.until(VM, lambda document: document["Events"])
-        assert [each["EventId"] for each in shown["Events"]] == [event]
+        assert [event_["EventId"] for event_ in shown["Events"]] == [event]
         assert relay.approve(VM, event) == 200
         # Its approval lets the work start, and the VM sees it.
         relay.until(VM, lambda document: document != shown)

@@ -71,6 +71,6 @@ def test_previous_agent_is_upgraded_between_its_preparation_and_the_end(
     agent.release("drain.prepare")
     place.wait_approved(event, VMS[0])
     place.finish(event, agent)
-    did = [each.phase for each in agent.did("done")]
+    did = [run.phase for run in agent.did("done")]
     assert (did[-1], did.count("recover")) == ("recover", 1)
     assert agent.told(event)[0] == "seen"

@@ -43,9 +43,9 @@ def replicas(tmp_path: Path) -> Iterator[tuple[Serving, Serving]]:
     with postgres.one_database(is_empty=True) as url:
         first, second = (start(tmp_path / name, url, name) for name in ("a", "b"))
         yield first, second
-        for each in (first, second):
-            each.process.kill()
-            each.process.wait()
+        for replica in (first, second):
+            replica.process.kill()
+            replica.process.wait()
 
 
 def test_other_replica_serves_an_approval_when_it_is_answered(

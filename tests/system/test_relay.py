@@ -157,7 +157,7 @@ def test_a_revoked_relay_loses_its_stream_and_approves_nothing(
     event = reboot(service, "web_0")
     relay.until(WEB_0, lambda document: document["Events"])
     (first,) = (
-        each for each in service.admin("/v1/tokens")["tokens"] if each["relay"] == "h1"
+        row for row in service.admin("/v1/tokens")["tokens"] if row["relay"] == "h1"
     )
     service.admin("/v1/tokens/revoke", {"id": first["id"]})
     eventually(relay.log, lambda log: "status 401" in log)
@@ -280,7 +280,7 @@ def test_operators_see_which_relays_are_connected(
 ) -> None:
     def listed() -> dict[str, bool]:
         found = service.admin("/v1/relays")["relays"]
-        return {each["host"]: each["connected"] for each in found}
+        return {relay["host"]: relay["connected"] for relay in found}
 
     assert listed() == {"h1": True, "h2": True}
     assert relays["h1"].ask(WEB_0)[0] == 200

@@ -139,9 +139,9 @@ def test_vm_moves_between_relays_and_all_return_after_the_service(site: Site) ->
     assert first.approve(VMS["web_1"], event["EventId"]) == 200
     eventually(lambda: first.ask(VMS["web_1"])[0], lambda status: status == 404)
     (new,) = (
-        each
-        for each in (site.hosts["h2"], site.hosts["h3"])
-        if each.ask(VMS["web_1"])[0] == 200
+        relay
+        for relay in (site.hosts["h2"], site.hosts["h3"])
+        if relay.ask(VMS["web_1"])[0] == 200
     )
     assert document(new, VMS["web_1"], 0)["DocumentIncarnation"] > shown
     # The service is away for a while, and a relay is restarted meanwhile.
@@ -150,7 +150,7 @@ def test_vm_moves_between_relays_and_all_return_after_the_service(site: Site) ->
         eventually(host.relay.log, lambda log: "no stream of the service" in log)
     before = new.ask(VMS["web_1"])
     new.relay.kill()
-    name = next(each for each, host in site.hosts.items() if host is new)
+    name = next(name for name, host in site.hosts.items() if host is new)
     token = (site.directory / name / "relay-token").read_text(encoding="ascii")
     site.relay(name, token=token)
     assert new.ask(VMS["web_1"]) == before

@@ -69,16 +69,16 @@ def pair(tmp_path: Path) -> Iterator[list[Serving]]:
             for name in ("r1", "r2")
         ]
         yield made
-        for each in made:
-            each.process.send_signal(signal.SIGCONT)
-            each.process.kill()
-            each.process.wait()
+        for replica in made:
+            replica.process.send_signal(signal.SIGCONT)
+            replica.process.kill()
+            replica.process.wait()
 
 
 @pytest.fixture
 def relay(pair: list[Serving], tmp_path: Path) -> Iterator[Relaying]:
     # The one that follows is the first in the list.
-    urls = [each.urls["operators"] for each in reversed(pair)]
+    urls = [replica.urls["operators"] for replica in reversed(pair)]
     secret = token(pair[0], "h1")["token"]
     new_relay = Relaying(
         tmp_path / "h1", ",".join(urls), secret, rate_limit="0"
@@ -112,7 +112,7 @@ def test_vms_get_documents_throughout_and_approve_soon_after_a_takeover(
         relay.until(
             VM,
             lambda document: (
-                [each["EventId"] for each in document["Events"]] == [again]
+                [event["EventId"] for event in document["Events"]] == [again]
             ),
         )
     finally:
@@ -134,7 +134,7 @@ def test_relay_leaves_a_replica_that_leads_no_more(
     eventually(first.role, "follows".__eq__)
     event = announce(second)
     relay.until(
-        VM, lambda found: [each["EventId"] for each in found["Events"]] == [event]
+        VM, lambda found: [event_["EventId"] for event_ in found["Events"]] == [event]
     )
     assert relay.approve(VM, event) == 200
     assert "Traceback" not in first.log() + second.log() + relay.log()

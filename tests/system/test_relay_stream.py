@@ -135,7 +135,7 @@ def test_relays_of_two_hosts_carry_an_approval_until_one_is_revoked(
     (event,) = order["operations"][0]["events"]
     for relay in (first, second):
         (view,) = relay.until("views")["views"]
-        assert [each["id"] for each in view["events"]] == [event["EventId"]]
+        assert [event_["id"] for event_ in view["events"]] == [event["EventId"]]
     body = {"approvals": [{"vm": "web_0", "event_ids": [event["EventId"]]}]}
     answer = ask(service, ours["token"], "/v1/relay/approve", body)
     assert answer["refusals"] == [None]

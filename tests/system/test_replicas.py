@@ -61,8 +61,8 @@ def url() -> Iterator[str]:
 def replicas(url: str) -> Iterator[list[Running]]:
     made: list[Running] = []
     yield made
-    for each in made:
-        each.end()
+    for replica in made:
+        replica.end()
 
 
 def hosts(url: str) -> set[str]:

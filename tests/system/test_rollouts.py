@@ -73,12 +73,12 @@ def test_rollout_keeps_to_one_domain_and_its_slots(
     def look() -> Counter[str]:
         nonlocal most
         current = operations(service)
-        busy = [each for each in current if each["state"] in UNDER_WAY]
-        announced = {int(each["host"][1:]) % DOMAINS for each in busy}
+        busy = [operation for operation in current if operation["state"] in UNDER_WAY]
+        announced = {int(operation["host"][1:]) % DOMAINS for operation in busy}
         assert len(announced) <= 1, announced
         domains.extend(announced)
         most = max(most, len(busy))
-        return Counter(each["state"] for each in current)
+        return Counter(operation["state"] for operation in current)
 
     eventually(look, lambda states: states == {"Done": HOSTS}, what="the end")
     assert AT_ONCE // 2 <= most <= AT_ONCE

@@ -34,9 +34,9 @@ def start(tmp_path: Path, url: str) -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 def test_what_was_answered_survives_a_crash(start: Start) -> None:
@@ -71,10 +71,10 @@ def test_second_service_follows_and_takes_over_when_the_first_is_killed(
     eventually(first.role, "leads".__eq__)
     eventually(second.role, "follows".__eq__)
     eventually(lambda: second.document("web_0"), bool)
-    for each in (first, second):
+    for replica in (first, second):
         # Each process of the operator API asks its own service.
         shown = eventually(
-            lambda each=each: each.admin("/v1/cluster"),
+            lambda server=replica: server.admin("/v1/cluster"),
             lambda found: len(found["replicas"]) == 2 and found["leader"],
         )
         assert {one["role"] for one in shown["replicas"]} == {"leads", "follows"}

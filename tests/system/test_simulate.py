@@ -100,9 +100,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return started[-1]
 
     yield begin
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for simulator in started:
+        simulator.process.kill()
+        simulator.process.wait()
 
 
 @contextmanager
@@ -310,15 +310,15 @@ def test_operator_commands_work_against_the_simulator(
     forewarn("reboot", "web_0")
     forewarn("maintain", "h1", "--impact", "freeze")
     [event] = [
-        each
-        for each in simulator.document()["Events"]
-        if each["Resources"] == ["web_0"]
+        event
+        for event in simulator.document()["Events"]
+        if event["Resources"] == ["web_0"]
     ]
     forewarn("approve", event["EventId"], "--as", "web_0")
     [waiting] = [
-        each
-        for each in json.loads(forewarn("operations", "--json"))
-        if each["state"] == "Announced"
+        operation
+        for operation in json.loads(forewarn("operations", "--json"))
+        if operation["state"] == "Announced"
     ]
     assert "tenant shop has not approved" in forewarn("explain", waiting["operation"])
     forewarn("sim", "move", waiting["operation"], "removed")
@@ -479,7 +479,7 @@ def test_built_package_contains_everything_for_the_quick_start(
     )
     assert where.startswith(str(built))
     listed = json.loads(forewarn("simulate", "--list", "--json").stdout)
-    assert "spot-preemption" in {each["name"] for each in listed}
+    assert "spot-preemption" in {scenario["name"] for scenario in listed}
     arguments = (*readme_words(), *ANYWHERE, "--speed=6000", "--wait=0s")
     played = forewarn(*arguments)
     assert played.returncode == 1, played.stderr

@@ -125,7 +125,7 @@ def test_unfinished_scenarios_at_a_signal_are_in_the_report(
     reported = errors(tmp_path / "report.xml")
     assert reported in ([CUT, NOT_BEGUN], [NOT_BEGUN]), "the second may be over by then"
     assert "a signal" in reported[0]
-    names = [each.get("name") for each in ET.parse(tmp_path / "report.xml").getroot()]
+    names = [case.get("name") for case in ET.parse(tmp_path / "report.xml").getroot()]
     assert names == ["mine", "user-reboot", "live-migration"]
     assert f"not ended {len(reported)}, interrupted by a signal" in simulator.log()
 

@@ -65,7 +65,7 @@ class Heard:
             re.search(r'number="(\d+)" kind="(\w+)"', line) for line in self.lines
         ]
         # A notification that was sent during a crash is sent again with its number.
-        return list({each[1]: each[2] for each in matches if each}.values())
+        return list({match[1]: match[2] for match in matches if match}.values())
 
 
 @pytest.fixture

@@ -50,9 +50,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield begin
     (tmp_path / "go").touch()
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 def words(script: str) -> str:
@@ -130,13 +130,13 @@ def test_hanging_probes_delay_neither_the_start_nor_other_requests(
     order(service, 2)
     assert eventually(
         lambda: [operation(service, name)["blocked_by"] for name in names.values()],
-        lambda found: all("cannot tell whether" in each[0] for each in found),
+        lambda found: all("cannot tell whether" in item[0] for item in found),
         what="unknown outcomes",
     )
     assert all(
-        "was asked for the outcome of call 1" in each[0]
-        or "cannot tell whether" in each[0]
-        for each in said
+        "was asked for the outcome of call 1" in item[0]
+        or "cannot tell whether" in item[0]
+        for item in said
     )
     assert begun.read_text().split().count("vm_0") == 1
     assert service.terminate() == 0

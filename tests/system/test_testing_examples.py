@@ -99,9 +99,9 @@ def test_test_of_the_readme_passes(tmp_path: Path) -> None:
 
 def test_a_campaign_of_the_reference_reaches_the_vms(tmp_path: Path) -> None:
     [test] = [
-        each
-        for each in _blocks("reference/pytest-plugin.md", "python")
-        if "[campaign]" in each
+        block
+        for block in _blocks("reference/pytest-plugin.md", "python")
+        if "[campaign]" in block
     ]
     (tmp_path / "test_campaign.py").write_text(test, encoding="utf-8")
     done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", directory=tmp_path)

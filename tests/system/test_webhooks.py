@@ -46,9 +46,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return started[-1].wait_ready()
 
     yield begin
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    for service in started:
+        service.process.kill()
+        service.process.wait()
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def maintain(service: Serving) -> None:
 
 def standing(service: Serving, name: str) -> dict[str, Any]:
     [status] = [
-        each
-        for each in service.admin("/v1/webhooks")["webhooks"]
-        if each["webhook"] == name
+        row
+        for row in service.admin("/v1/webhooks")["webhooks"]
+        if row["webhook"] == name
     ]
     return status
 
@@ -106,15 +106,15 @@ def test_each_receiver_gets_its_messages_despite_a_hanging_one(
     service = start(webhook("ops", hook) + webhook("shop", other, 'tenant = "shop"'))
     maintain(service)
     eventually(other.told, lambda messages: messages == SHOP)
-    assert all(each.is_genuine for each in other.came)
-    assert not any("bank" in str(each.event) for each in other.came)
+    assert all(message.is_genuine for message in other.came)
+    assert not any("bank" in str(message.event) for message in other.came)
     # An ID of random letters and digits can contain these two, but never as a word.
-    assert not any(re.search(r"\bh1\b", str(each.event)) for each in other.came)
+    assert not any(re.search(r"\bh1\b", str(message.event)) for message in other.came)
     # A hanging receiver delays neither VMs nor the end of the service.
     begun = time.monotonic()
     assert service.document("db_0")["Events"] == []
     assert time.monotonic() - begun < 1
-    assert len({each.public_id for each in hook.came}) == 1
+    assert len({message.public_id for message in hook.came}) == 1
     assert standing(service, "ops")["pending"] == len(BOTH)
     assert service.terminate() == 0
     assert time.monotonic() - begun < 6
@@ -125,10 +125,10 @@ def test_failed_messages_are_retried_in_order(start: Start, hook: Hook) -> None:
     service = start(webhook("shop", hook, 'tenant = "shop"'))
     maintain(service)
     eventually(hook.told, lambda messages: messages == SHOP)
-    assert [each.what for each in hook.came] == [SHOP[0]] * 4 + SHOP[1:]
-    assert len({each.body for each in hook.came[:4]}) == 1
-    assert all(each.is_genuine for each in hook.came)
-    eventually(lambda: standing(service, "shop"), lambda each: each["pending"] == 0)
+    assert [message.what for message in hook.came] == [SHOP[0]] * 4 + SHOP[1:]
+    assert len({message.body for message in hook.came[:4]}) == 1
+    assert all(message.is_genuine for message in hook.came)
+    eventually(lambda: standing(service, "shop"), lambda status: status["pending"] == 0)
     status = standing(service, "shop")
     assert (status["state"], status["delivered"]) == ("idle", 3)
     assert status["last_error"] == "HTTP status 302; redirects are not followed"
@@ -184,7 +184,7 @@ def test_unreachable_receiver_is_reported_by_webhook_test(
     service = start(webhook("shop", away, 'tenant = "shop"'))
     maintain(service)
     found = eventually(
-        lambda: standing(service, "shop"), lambda each: each["failures"] >= 3
+        lambda: standing(service, "shop"), lambda status: status["failures"] >= 3
     )
     assert found["state"] == "failing"
     assert found["next_try"]
@@ -196,10 +196,10 @@ def test_unreachable_receiver_is_reported_by_webhook_test(
         status, output = forewarn(service, "webhook", "test", "shop")
         assert (status, "shop accepted it: 200" in output) == (0, True)
         eventually(back.told, lambda told: sorted(told) == sorted(["Ping", *SHOP]))
-        assert all(each.is_genuine for each in back.came)
+        assert all(message.is_genuine for message in back.came)
     # Messages for a removed name would otherwise stay forever.
     maintain(service)
-    eventually(lambda: standing(service, "shop"), lambda each: each["pending"] > 0)
+    eventually(lambda: standing(service, "shop"), lambda status: status["pending"] > 0)
     assert service.terminate() == 0
     service = start("[log]\n")
     assert service.admin("/v1/webhooks") == {"webhooks": []}
@@ -234,4 +234,4 @@ def test_only_known_certificates_are_trusted(start: Start, tmp_path: Path) -> No
         assert not lock_scopes.came
         status, output = forewarn(service, "webhook", "test", "known")
         assert (status, "known accepted it" in output) == (0, True), output
-        assert [each.what for each in lock_scopes.came] == ["Ping"]
+        assert [message.what for message in lock_scopes.came] == ["Ping"]

@@ -305,7 +305,7 @@ def test_poller_with_a_cached_response_is_recorded_and_affected(
     tags = ["if-none-match" in exchange.headers for exchange in exchanges]
     assert tags == [False] * 5 + [True] * 10 + [False] * 5 + [True] * 3
     hasty = fleet.call(lambda stage: stage.journal.deviations(vm="web_0"))
-    assert {each.name for _, each in hasty} == {"too-often"}
+    assert {deviation.name for _, deviation in hasty} == {"too-often"}
     connection.close()
 
 

@@ -34,7 +34,9 @@ def test_event_ids_of_one_request_are_sorted_and_share_a_prefix() -> None:
         assert order == sorted(set(order))
         assert {uuid.UUID(event_id).version for event_id in order} == {4}
         assert len({event_id[:13] for event_id in order}) == 1
-    assert not {event_id[:13] for event_id in one} & {each[:13] for each in other}
+    assert not {event_id[:13] for event_id in one} & {
+        event_id[:13] for event_id in other
+    }
     typed = ids.shorts("op", 1000, place=place_of(3, 12))
     assert typed == sorted(set(typed))
     assert {place_in(op) for op in typed} == {place_of(3, 12)}
@@ -66,7 +68,7 @@ def test_ids_sort_like_their_positions(
     one: tuple[int, int], other: tuple[int, int]
 ) -> None:
     ids = RandomIds(1)
-    first, second = (ids.short("op", place=place_of(*each)) for each in (one, other))
+    first, second = (ids.short("op", place=place_of(*pair)) for pair in (one, other))
     assert {len(first), len(second)} <= {3 + 16, 3 + 20}
     if one != other:
         assert (first < second) is (one < other)

@@ -141,7 +141,9 @@ def test_instants_are_parsed(text: str, instant: int) -> None:
     st.datetimes(
         timezones=st.builds(
             timezone,
-            st.integers(-23 * 60, 23 * 60).map(lambda each: timedelta(minutes=each)),
+            st.integers(-23 * 60, 23 * 60).map(
+                lambda minutes: timedelta(minutes=minutes)
+            ),
         )
     )
 )

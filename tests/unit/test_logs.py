@@ -304,5 +304,5 @@ async def test_no_secret_is_ever_logged(tmp_path: Any) -> None:
             logger.info("the settings are %s", settings)
     log = stream.getvalue()
     assert "belongs to no VM" in log
-    for each in (token, secret, wrong):
-        assert each not in log
+    for text in (token, secret, wrong):
+        assert text not in log

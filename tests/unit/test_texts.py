@@ -35,7 +35,7 @@ HARMLESS = [
 
 
 def name_of(text: str) -> str:
-    return " ".join(f"U+{ord(each):04X}" for each in text)
+    return " ".join(f"U+{ord(character):04X}" for character in text)
 
 
 @pytest.mark.parametrize("character", HARMFUL, ids=name_of)

@@ -67,9 +67,9 @@ def _mac(option: Option, value: object) -> str:
 
 def _addresses(option: Option, value: object) -> tuple[str, ...]:
     addresses: list[str] = []
-    for each in forms.items(option, value):
+    for item in forms.items(option, value):
         try:
-            address = ipaddress.IPv4Address(each if isinstance(each, str) else "")
+            address = ipaddress.IPv4Address(item if isinstance(item, str) else "")
         except ValueError:
             address = _ANY
         if address.is_multicast or address == _ANY:

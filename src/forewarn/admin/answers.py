@@ -139,7 +139,7 @@ def _same(tag: str) -> Response:
 def _known_tags(scope: Scope) -> set[str]:
     """Return the ETags that the caller has; weak ones count as strong ones."""
     header = Headers(scope=scope).get("if-none-match", "")
-    return {each.strip().removeprefix("W/") for each in header.split(",")}
+    return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
 def answer(content: Any, *, status: int = 200) -> JSONResponse:

@@ -171,9 +171,9 @@ def create_app(
     _guard(app, monotonic, refused, answered, relays)
     for router in _routers(receivers, checks, replicas, relays):
         app.router.routes.extend(router.routes)
-    for each in extra:
+    for extra_router in extra:
         admitted = [Depends(context.admit_operators), context.BEARER]
-        app.include_router(each, prefix="/v1", dependencies=admitted)
+        app.include_router(extra_router, prefix="/v1", dependencies=admitted)
     app.include_router(health.router)
     if collect is not None:
         admitted = [Depends(context.admit), context.BEARER]
@@ -215,7 +215,7 @@ def _routers(
     if relays is not None:
         yield relay.router(relays)
         yield relay_list.router(relays)
-    yield from (each.router for each in _PARTS)
+    yield from (part.router for part in _PARTS)
     if receivers is not None:
         yield webhooks.router(receivers)
     if checks is not None:

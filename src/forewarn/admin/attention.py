@@ -69,7 +69,7 @@ def _page(
 ) -> tuple[list[T], str | None]:
     """Return a page of objects that are sorted by `key`, and where the next page
     begins."""
-    rest = [each for each in found if key(each) > after]
+    rest = [item for item in found if key(item) > after]
     page = rest[:limit]
     return page, key(page[-1]) if len(rest) > limit else None
 
@@ -117,7 +117,7 @@ async def problems(
         if not problems:
             check_names(reader, query)
         page, after = _page(
-            problems, lambda each: each.key, after=query.after, limit=query.limit
+            problems, lambda problem: problem.key, after=query.after, limit=query.limit
         )
         return {
             "problems": [attention.report(problem) for problem in page],
@@ -150,7 +150,7 @@ async def list_waits(
         if not waits:
             check_names(reader, query)
         page, after = _page(
-            waits, lambda each: each.key, after=query.after, limit=query.limit
+            waits, lambda wait: wait.key, after=query.after, limit=query.limit
         )
         holds, names_all = ([], True) if query.after else _held(reader, query, now)
         return {
@@ -225,7 +225,7 @@ async def list_capacity(
         zones = sums.zones(rooms)
         # The name of a zone can be empty, and an empty cursor means the beginning.
         page, after = _page(
-            zones, lambda each: f"={each.name}", after=query.after, limit=query.limit
+            zones, lambda zone: f"={zone.name}", after=query.after, limit=query.limit
         )
         clusters, names_all_clusters = sums.clusters(rooms)
         pools, names_all_pools = sums.pools(reader, rooms, reserve)

@@ -41,9 +41,9 @@ def session_text(scope: Scope, headers: Headers) -> str:
 
 def _values(headers: Headers, name: str) -> Sequence[str]:
     pairs = (
-        each.partition("=")
+        pair.partition("=")
         for line in headers.getlist("cookie")
-        for each in line.split(";")
+        for pair in line.split(";")
     )
     return [value.strip() for key, _, value in pairs if key.strip() == name]
 

@@ -100,7 +100,7 @@ def read_message(message: object) -> Decision:
     if rule is None:
         raise BadRequestError(f"there is no request {members['name']!r}")
     made = _object(members["made"], set(rule.made))
-    if not all(isinstance(each, str) for each in made.values()):
+    if not all(isinstance(addition, str) for addition in made.values()):
         raise BadRequestError("the additions of a request must be texts")
     try:
         body = rule.body.model_validate(members["body"])
@@ -130,7 +130,11 @@ def _record(
 
     The fields `without` keep their defaults.
     """
-    known = {each.name: each.type for each in fields(kind) if each.name not in without}
+    known = {
+        column.name: column.type
+        for column in fields(kind)
+        if column.name not in without
+    }
     members = _object(value, set(known))
     for name, type_ in known.items():
         wanted = bool if type_ in (bool, "bool") else str
@@ -141,7 +145,7 @@ def _record(
 
 def caller_of_message(message: object) -> Caller:
     """Return the caller in a message; raises BadRequestError."""
-    known = {each.name for each in fields(Caller)}
+    known = {column.name for column in fields(Caller)}
     members = _object(message, known)
     role_names = members["roles"]
     if not isinstance(role_names, list):

@@ -160,14 +160,14 @@ def _of_file(error: FileError, kind: Kind) -> JSONResponse:
         hint=error.hint,
         problems=[
             {
-                "file": each.file,
-                "line": each.line,
-                "key": each.key,
-                "message": each.message,
-                "name": each.name,
-                "text": str(each),
+                "file": wrong.file,
+                "line": wrong.line,
+                "key": wrong.key,
+                "message": wrong.message,
+                "name": wrong.name,
+                "text": str(wrong),
             }
-            for each in error.problems
+            for wrong in error.problems
         ],
     )
 
@@ -175,12 +175,12 @@ def _of_file(error: FileError, kind: Kind) -> JSONResponse:
 def of_validation(error: RequestValidationError) -> JSONResponse:
     """Return the response for a request that does not fit its model."""
     problems: list[dict[str, Any]] = [
-        {"place": wording.place(each), "message": wording.sentence(each)}
-        for each in error.errors()[:PLACES_MAX]
+        {"place": wording.place(fault), "message": wording.sentence(fault)}
+        for fault in error.errors()[:PLACES_MAX]
     ]
     sentence = "; ".join(
-        f"{each['place']}: {each['message']}" if each["place"] else each["message"]
-        for each in problems
+        f"{fault['place']}: {fault['message']}" if fault["place"] else fault["message"]
+        for fault in problems
     )
     return problem(
         Kind.BAD_REQUEST,

@@ -56,9 +56,9 @@ def refused_report(refused: Sequence[Refused]) -> list[dict[str, str]]:
     """Return the report of the targets that were refused."""
     return [
         {
-            "name": each.name,
-            "error": operators.refusal(each.error),
-            "hint": each.error.hint,
+            "name": refusal.name,
+            "error": operators.refusal(refusal.error),
+            "hint": refusal.error.hint,
         }
-        for each in refused
+        for refusal in refused
     ]

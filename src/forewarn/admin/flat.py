@@ -90,7 +90,7 @@ class FlatObject:
         """Take one of these characters; raises FlatError for another character."""
         mark = self._rest[0]
         if mark not in wanted:
-            names = " or ".join(repr(each) for each in wanted)
+            names = " or ".join(repr(character) for character in wanted)
             raise self._error(f"expected {names}, not {mark!r}")
         self._skip(1)
         return mark

@@ -130,7 +130,7 @@ async def fleet(query: Annotated[FleetQuery, Query()], gateway: Desk) -> Respons
     With a selector, a page can have fewer objects than `limit`, or none.
     """
     section, _, name = query.after.partition(":")
-    names = [each for each, *_ in _SECTIONS]
+    names = [section for section, *_ in _SECTIONS]
     if query.after and section not in names:
         raise BadRequestError(f"after: {query.after!r} is not the `next` of a page")
     first = names.index(section) if section else 0

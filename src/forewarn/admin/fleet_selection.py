@@ -46,9 +46,7 @@ class FleetSelection:
                 after=after,
                 limit=limit,
             )
-        rows = [
-            each for each in few if each.key > after and self.matches(section, each)
-        ]
+        rows = [row for row in few if row.key > after and self.matches(section, row)]
         return rows[:limit], rows[limit - 1].key if len(rows) > limit else ""
 
     def matches(self, section: str, one: Any) -> bool:

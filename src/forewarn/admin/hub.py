@@ -246,21 +246,21 @@ class Hub:
 
     async def _read_present(self, topic: str, wanted: Wanted, after: str) -> "Present":
         number = self.last
-        found, following = await self._gateway.read(
+        rows, following = await self._gateway.read(
             lambda reader: TOPICS[topic].page(
                 self._shown(reader), wanted, after, self._gateway.now()
             )
         )
         if topic == "problems":
             problems = self._problems.values()
-            found = [each for each in problems if wanted.matches(each.about)]
+            rows = [item for item in problems if wanted.matches(item.about)]
         if topic in {"operations", "upcoming"}:
             # Later reads compare them with those that the viewer gets.
-            for each in found:
-                self._looks.setdefault((topic, each.key), _digest(each.looks))
+            for item in rows:
+                self._looks.setdefault((topic, item.key), _digest(item.looks))
         if topic == "upcoming":
-            self._coming.sent(found)
-        texts = [message(each.body, name=topic, position=BEGINNING) for each in found]
+            self._coming.sent(rows)
+        texts = [message(item.body, name=topic, position=BEGINNING) for item in rows]
         return Present(number, texts, following)
 
     # Changes
@@ -302,7 +302,7 @@ class Hub:
             and asyncio.get_running_loop().time() >= self._problems_due
         ):
             around = await self._around(self.feed)
-        rights = [each for each in self._viewers if each != NO_CREDENTIAL]
+        rights = [viewer for viewer in self._viewers if viewer != NO_CREDENTIAL]
         reads = any(TOPICS[topic].needs_entries for topic in self._followed)
         if not (ids or rights or reads or around):
             return
@@ -314,7 +314,7 @@ class Hub:
         if around is not None:
             pause = limits.PROBLEMS_PAUSE * (ended - began)
             self._problems_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
-        bad = {each for each in seen.good if not await self._is_good_here(each)}
+        bad = {viewer for viewer in seen.good if not await self._is_good_here(viewer)}
         self._bad = (set(rights) - seen.good) | bad
         if seen.has_new_fleet and "hosts" in self._followed:
             self._lose()
@@ -406,8 +406,8 @@ class Hub:
                     attention.problems(shown, around, now=now), look.lookups
                 )
             ),
-            good=frozenset(each for each in rights if is_good(reader, each, now=now)),
-            has_new_fleet=any(each.kind is AuditKind.FLEET_APPLIED for each in entries),
+            good=frozenset(who for who in rights if is_good(reader, who, now=now)),
+            has_new_fleet=any(row.kind is AuditKind.FLEET_APPLIED for row in entries),
         )
 
     def _shown(self, reader: Reader) -> Reader:

@@ -182,7 +182,7 @@ async def operations(
         query,
         gateway,
         selection.operations,
-        lambda reader, each: reports.operation_report(reader, each, now=now),
+        lambda reader, row: reports.operation_report(reader, row, now=now),
     )
 
 
@@ -245,7 +245,7 @@ async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Respon
         query,
         gateway,
         selection.events,
-        lambda _reader, each: event_report(each),
+        lambda _reader, event: event_report(event),
     )
 
 
@@ -264,7 +264,10 @@ async def _listed(
         if not found:
             check_names(reader, query)
         known = tenant_reader.remembered(reader)
-        return {name: [report(known, each) for each in found], "next": after or None}
+        return {
+            name: [report(known, record) for record in found],
+            "next": after or None,
+        }
 
     return answer(await gateway.read(ask))
 
@@ -293,9 +296,9 @@ def check_names(reader: Reader, filters: Selectors) -> None:
 
 def check_places(reader: Reader, filters: Selectors) -> None:
     """Raise NotFoundError for a place or label that no host has."""
-    for each in filters.places:
-        if not reader.select(kinds.HOSTS_AT_PLACE, each, limit=1):
-            kind, _, name = each.partition("=")
+    for place_ in filters.places:
+        if not reader.select(kinds.HOSTS_AT_PLACE, place_, limit=1):
+            kind, _, name = place_.partition("=")
             noun = f"host with label {name}" if kind == LABEL else f"{kind} {name!r}"
             raise NotFoundError(
                 f"there is no {noun}",

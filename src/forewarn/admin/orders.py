@@ -204,21 +204,26 @@ ANSWERS: Mapping[Answer, Told] = {
     Answer.CANCELLED: Told(
         shape=shapes.CancelledShape,
         report=lambda reader, made, now: {
-            "cancelled": [_operation(reader, each, now) for each in made]
+            "cancelled": [
+                _operation(reader, operation_id, now) for operation_id in made
+            ]
         },
     ),
     # Read the operations again, as the caller may see them.
     Answer.APPROVED: Told(
         shape=shapes.ApprovedShape,
         report=lambda reader, made, _: {
-            "approved": [event_report(need(reader, Event, each)) for each in made]
+            "approved": [
+                event_report(need(reader, Event, event_id)) for event_id in made
+            ]
         },
     ),
     Answer.HOSTS: Told(
         shape=host_shapes.HostsShape,
         report=lambda reader, made, _: {
             "hosts": [
-                reports.host_report(reader, need(reader, Host, each)) for each in made
+                reports.host_report(reader, need(reader, Host, host_id))
+                for host_id in made
             ]
         },
     ),
@@ -226,7 +231,8 @@ ANSWERS: Mapping[Answer, Told] = {
         shape=choice_shapes.ChosenShape,
         report=lambda reader, made, now: {
             "deferrals": [
-                choice_report(need(reader, Choice, each), now=now) for each in made
+                choice_report(need(reader, Choice, choice_id), now=now)
+                for choice_id in made
             ]
         },
     ),
@@ -234,7 +240,8 @@ ANSWERS: Mapping[Answer, Told] = {
         shape=window_shapes.ScopesShape,
         report=lambda reader, made, now: {
             "scopes": [
-                windows_report(need(reader, Scope, each), now=now) for each in made
+                windows_report(need(reader, Scope, scope_id), now=now)
+                for scope_id in made
             ]
         },
     ),

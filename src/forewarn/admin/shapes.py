@@ -19,9 +19,9 @@ def shape(name: str, about: str, base: Any = Shape, /, **members: Any) -> Any:
     Each member is its type, or its type, its description and perhaps its default.
     """
     fields: dict[str, Any] = {}
-    for key, each in members.items():
+    for key, member in members.items():
         field_spec = cast(
-            "tuple[Any, ...]", each if isinstance(each, tuple) else (each, None)
+            "tuple[Any, ...]", member if isinstance(member, tuple) else (member, None)
         )
         fields[key] = field_spec[0], Field(*field_spec[2:], description=field_spec[1])
     return create_model(name, __base__=base, __doc__=about, **fields)

@@ -51,7 +51,7 @@ class Tokens:
     def __contains__(self, name: str) -> bool:
         """Return whether a holder has the name, in upper or lower case."""
         folded = name.casefold()
-        return any(folded == each.casefold() for each, _ in self.digests)
+        return any(folded == token_name.casefold() for token_name, _ in self.digests)
 
     def name_of(self, token: str) -> str | None:
         """Return the name of the token's holder, or None for an unknown token."""
@@ -64,7 +64,9 @@ class Tokens:
 
     def digest_of(self, name: str) -> str:
         """Return the digest of a holder's token in hexadecimal; empty: there is none."""
-        digests = [digest.hex() for each, digest in self.digests if each == name]
+        digests = [
+            digest.hex() for token_name, digest in self.digests if token_name == name
+        ]
         return digests[0] if digests else ""
 
 
@@ -142,7 +144,7 @@ def _check_secret(secret: str, *, where: str) -> None:
 def _check_is_new(name: str, digests: list[tuple[str, bytes]], *, where: str) -> None:
     """Refuse a name that an earlier line has, since the history could not distinguish
     them."""
-    if name.casefold() in {each.casefold() for each, _ in digests}:
+    if name.casefold() in {token_name.casefold() for token_name, _ in digests}:
         raise TokenFileError(
             f"{where}: an earlier line has the name {name} already"
             + (", which is the default name" if name == NAMELESS else ""),

@@ -241,8 +241,8 @@ def _changed_campaign_hosts(look: Look) -> Iterator[Change]:
     start as it has hosts. The forecasts of other hosts change with each, and are not sent.
     """
     by_request: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
-    for each in look.operations:
-        by_request[each.request][each.host] = each
+    for looked_at in look.operations:
+        by_request[looked_at.request][looked_at.host] = looked_at
     for request_id, changed in by_request.items():
         request = look.reader.get(Request, request_id)
         if request is None or not (request.campaign or request.implies_campaign):
@@ -309,15 +309,15 @@ def _upcoming_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> P
         now=now,
     )
     changes: list[Change] = []
-    for each in page.work:
-        body = upcoming_report(each)
+    for operation in page.work:
+        body = upcoming_report(operation)
         about = About(
-            vms=(each.vm,),
-            scopes=(each.scope,),
+            vms=(operation.vm,),
+            scopes=(operation.scope,),
             tenants=(reader.tenant,),
-            tags=lookups.tags_of(each.vm),
+            tags=lookups.tags_of(operation.vm),
         )
-        changes.append(Change("upcoming", each.work, body, about, body))
+        changes.append(Change("upcoming", operation.work, body, about, body))
     return [change for change in changes if wanted.matches(change.about)], page.next
 
 

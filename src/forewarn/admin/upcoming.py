@@ -60,7 +60,7 @@ async def list_upcoming(
             now=now,
         )
         return {
-            "upcoming": [upcoming_report(each) for each in page.work],
+            "upcoming": [upcoming_report(operation) for operation in page.work],
             "next": page.next or None,
         }
 

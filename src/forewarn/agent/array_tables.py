@@ -306,7 +306,7 @@ NOTIFY: Mapping[str, Option] = {
         form=Forms.WORDS,
         words=_NOTES,
         text="The kinds of notifications: "
-        + ", ".join(f"`{each}`" for each in _NOTES)
+        + ", ".join(f"`{note}`" for note in _NOTES)
         + ". "
         "Default: all.",
     ),

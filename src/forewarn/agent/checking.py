@@ -176,7 +176,7 @@ def _why_no_state(path: str) -> str:
         return f"{error.message} ({error.hint})"
     if fault := _why_no_file(directory):
         return fault
-    files = [each for each in (whole, f"{whole}.lock") if os.path.exists(each)]
+    files = [file for file in (whole, f"{whole}.lock") if os.path.exists(file)]
     if not os.access(directory, os.W_OK | os.X_OK) or not all(
         os.access(file, os.R_OK | os.W_OK) for file in files
     ):
@@ -305,9 +305,9 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
     for table in ("peers", "lock", "gate"):
         if file := getattr(settings, table).token_file:
             yield _secret(f"{table}.token_file", file, read_token)
-    for each in (*settings.handlers, *settings.notify):
-        if each.secret_file:
-            yield _secret("secret_file", each.secret_file, read_secret)
+    for entry in (*settings.handlers, *settings.notify):
+        if entry.secret_file:
+            yield _secret("secret_file", entry.secret_file, read_secret)
 
 
 def _secret(key: str, path: str, read: Callable[[str], str]) -> Finding:

@@ -142,7 +142,7 @@ class Judge:
         yield from self._peer_faults()
         yield from lock_faults(self._settings.lock)
         yield from gate_faults(self._settings.gate)
-        for array, each in (
+        for array, faults_of in (
             ("handler", self._handler_faults),
             ("rule", self._rule_faults),
             ("window", _window_faults),
@@ -152,13 +152,13 @@ class Judge:
             for number, entry in enumerate(self._entries[array], start=1):
                 if f"{array}.{number}" in self._partial:
                     continue
-                for key, message in each(entry):
+                for key, message in faults_of(entry):
                     yield f"{array}.{number}.{key}".rstrip("."), message
         yield from self._twice("handler")
         yield from self._twice("rule")
 
     def _twice(self, array: str) -> Iterator[tuple[str, str]]:
-        names: list[str] = [each.get("name", "") for each in self._entries[array]]
+        names: list[str] = [entry.get("name", "") for entry in self._entries[array]]
         for index, name in enumerate(names):
             if name and name in names[:index]:
                 yield f"{array}.{index + 1}.name", f"{quoted(name)} is there twice"
@@ -192,7 +192,7 @@ class Judge:
             if least in entry and most in entry and entry[least] > entry[most]:
                 yield most, f"is less than {least}: no event would match"
         named = [name for group in entry.get("handlers", ()) for name in group]
-        known = [each["name"] for each in self._entries["handler"] if "name" in each]
+        known = [row["name"] for row in self._entries["handler"] if "name" in row]
         for name in dict.fromkeys(named):
             if name not in known:
                 near = did_you_mean(name, known)
@@ -216,7 +216,9 @@ class Judge:
                 if name not in named:
                     near = did_you_mean(name, named)
                     yield "start", f"the rule has no handler {quoted(name)}{near}"
-        befores = [each for _, each in start] if isinstance(start, tuple) else [start]
+        befores = (
+            [before for _, before in start] if isinstance(start, tuple) else [start]
+        )
         margin = self._settings.watch.margin
         if any(before <= margin for before in befores):
             shown = format_duration(margin)
@@ -254,7 +256,7 @@ class Judge:
         for number, rule in enumerate(rules[:-1], start=1):
             rest = rules[number:]
             if not rule.keys() & _CONDITIONS and any(
-                each.get("mine", True) is rule.get("mine", True) for each in rest
+                entry.get("mine", True) is rule.get("mine", True) for entry in rest
             ):
                 self.warnings.append(
                     f"{rule.get('name', f'rule {number}')} matches every event, "

@@ -56,7 +56,7 @@ def items(value: object) -> list[Any]:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects of a JSON array, with empty ones for other values."""
-    return [members(each) for each in items(value)]
+    return [members(item) for item in items(value)]
 
 
 def instant_in(text: str) -> Micros | None:

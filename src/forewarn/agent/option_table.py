@@ -233,7 +233,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "standby.source": Option(
         form=Forms.WORDS,
-        words=tuple(each.value for each in EventSource),
+        words=tuple(source.value for source in EventSource),
         text="The sources of these events: `User`, `Platform` or both.",
     ),
     # The table [lock]

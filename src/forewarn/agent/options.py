@@ -108,8 +108,8 @@ def _pairs(option: Option, value: object) -> tuple[tuple[str, str], ...]:
 
 def _groups(option: Option, value: object) -> tuple[tuple[str, ...], ...]:
     groups: list[tuple[str, ...]] = []
-    for each in forms.items(option, value):
-        group = cast("list[object]", each) if isinstance(each, list) else [each]
+    for item in forms.items(option, value):
+        group = cast("list[object]", item) if isinstance(item, list) else [item]
         names = tuple(forms.item(option, name) for name in group)
         if not names:
             raise ValueError("must not contain an empty list")
@@ -121,7 +121,7 @@ def _start(option: Option, value: object) -> Micros | Starts | None:
     if not isinstance(value, dict):
         return _one_start(option, value)
     table = cast("dict[str, object]", value)
-    starts = [(name, _one_start(option, each)) for name, each in table.items()]
+    starts = [(name, _one_start(option, item)) for name, item in table.items()]
     return tuple((name, before) for name, before in starts if before is not None)
 
 

@@ -72,7 +72,9 @@ def hold(source: str, secrets: Iterable[str]) -> None:
         _held[source] = fresh, now or before
         while len(_held) > SOURCES_MAX:
             del _held[next(iter(_held))]
-        every = {each for pair in _held.values() for held in pair for each in held}
+        every = {
+            spelling for pair in _held.values() for held in pair for spelling in held
+        }
         _forms = tuple(_forms_of(every))
 
 
@@ -80,7 +82,7 @@ def masked(text: str, also: Sequence[str] = ()) -> str:
     """Return a string without the registered secrets, and without those in `also`."""
     known = _forms
     if also:
-        long = (each for each in also if len(each) >= SECRET_CHARACTERS_MIN)
+        long = (spelling for spelling in also if len(spelling) >= SECRET_CHARACTERS_MIN)
         known = (*known, *_forms_of(long))
     for form in known:
         text = _without(text, form)
@@ -91,15 +93,19 @@ def _forms_of(secrets: Iterable[str]) -> list[_Form]:
     texts: dict[str, None] = {}
     for secret in secrets:
         # Short base64 texts may occur by chance.
-        coded = (each for each in _in_base64(secret) if len(each) >= BEGIN_CHARACTERS)
+        coded = (
+            spelling
+            for spelling in _in_base64(secret)
+            if len(spelling) >= BEGIN_CHARACTERS
+        )
         texts.update(dict.fromkeys((secret, *coded)))
     return [_form(text) for text in sorted(texts, key=len, reverse=True)]
 
 
 def _form(text: str) -> _Form:
     begin = "".join(
-        f"(?:{'|'.join(map(re.escape, _spellings(each)))})"
-        for each in text[:BEGIN_CHARACTERS]
+        f"(?:{'|'.join(map(re.escape, _spellings(begin)))})"
+        for begin in text[:BEGIN_CHARACTERS]
     )
     return _Form(
         text=text,

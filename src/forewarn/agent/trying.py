@@ -215,7 +215,9 @@ def words_of(
         yield f"{notice.event_type} {notice.status} {notice.id_on_wire}{whose}"
         yield f"  matches  {trial.rules.get(notice.event_id) or 'no rule'}"
         happenings = [
-            each for each in trial.happenings if each.event_id == notice.event_id
+            happening
+            for happening in trial.happenings
+            if happening.event_id == notice.event_id
         ]
         for happening in happenings:
             yield f"  {when(happening.at, notice, now):<8} {happening.text}"

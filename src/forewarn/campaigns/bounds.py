@@ -52,7 +52,7 @@ def bounds(
     if rules.domains:
         highest += _of_tenants(fleet, hosts, limits)
         highest += _of_scopes(fleet, hosts, rules)
-    highest.sort(key=lambda each: -each.rounds)
+    highest.sort(key=lambda bound: -bound.rounds)
     return highest[:BOUNDS_MAX]
 
 
@@ -90,7 +90,7 @@ def _of_group(hosts: Sequence[int], limit: GroupLimit) -> Bound | None:
         for group, count in enumerate(limit.column.counts(hosts))
         if count and limit.most[group] != NO_LIMIT
     ]
-    return max(candidates, key=lambda each: each.rounds, default=None)
+    return max(candidates, key=lambda bound: bound.rounds, default=None)
 
 
 def _of_tenants(
@@ -109,7 +109,7 @@ def _of_tenants(
         if count
     ]
     if candidates:
-        yield max(candidates, key=lambda each: each.rounds)
+        yield max(candidates, key=lambda bound: bound.rounds)
 
 
 def _of_scopes(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> Iterator[Bound]:

@@ -94,8 +94,8 @@ def changed(old: CampaignRecord, given: Mapping[str, str]) -> CampaignRecord:
         new = replace(new, tenant_most=())
     return replace(
         new,
-        unknown=tuple(each for each in new.unknown if each[0] in new.checks),
-        despite=tuple(each for each in new.despite if each in new.checks),
+        unknown=tuple(check for check in new.unknown if check[0] in new.checks),
+        despite=tuple(check for check in new.despite if check in new.checks),
     )
 
 
@@ -117,8 +117,8 @@ def terms_of(campaign: CampaignRecord) -> Mapping[str, str]:
         "soaks": _joined(format_duration(stage.soak) for stage in campaign.stages),
         "approvals": _joined(
             str(number)
-            for number, each in enumerate(campaign.stages, start=1)
-            if each.approval
+            for number, stage in enumerate(campaign.stages, start=1)
+            if stage.approval
         ),
         "windows": _joined(map(line_of, campaign.windows)),
         "blackouts": _joined(map(line_of_blackout, campaign.blackouts)),

@@ -50,13 +50,13 @@ def _campaign(values: Mapping[str, Any]) -> Campaign:
     select["exclude"] = select.pop("except", ())
     budget = dict(values.get("budget", {}))
     budget["by"] = tuple(
-        GroupBudget(label=each["label"], most=each["max"])
-        for each in budget.get("by", ())
+        GroupBudget(label=limit["label"], most=limit["max"])
+        for limit in budget.get("by", ())
     )
     expect = values.get("expect", {})
     windows = tuple(
-        Window(days=each.pop("days", ALL_DAYS), **each)
-        for each in values.get("window", ())
+        Window(days=window.pop("days", ALL_DAYS), **window)
+        for window in values.get("window", ())
     )
     blackouts = tuple(
         map(blackout_fields.blackout_of_values, values.get("blackout", ()))
@@ -79,14 +79,14 @@ def _campaign(values: Mapping[str, Any]) -> Campaign:
         select=Selection(**select),
         steps=tuple(values.get("steps", {}).values()),
         budget=Budget(**budget),
-        stages=tuple(Stage(**each) for each in values.get("stage", ()))
+        stages=tuple(Stage(**stage) for stage in values.get("stage", ()))
         or DEFAULT_STAGES,
         is_emergency=is_emergency,
         ignored=ignored,
         windows=windows,
         blackouts=blackouts,
         tolerance=Tolerance(**values.get("tolerance", {})),
-        checks=tuple(Check(use=each["use"]) for each in values.get("check", ())),
+        checks=tuple(Check(use=check["use"]) for check in values.get("check", ())),
         expect=Expectation(
             **_durations(expect), is_given=bool(expect), slow_min=expect.get("slow", 0)
         ),

@@ -180,7 +180,7 @@ class FleetMap:
         self.vcpu = Resource("vcpu", map(attrgetter("vcpu"), rows))
         self.memory = Resource("memory", map(attrgetter("memory"), rows))
         every = (self.places, self.vcpu, self.memory)
-        self.resources = tuple(each for each in every if each.is_limited)
+        self.resources = tuple(resource for resource in every if resource.is_limited)
         """The kinds of capacity that any host limits."""
         self.each_vm = Vms()
         self.vms = array("l", bytes(array("l").itemsize * len(rows)))

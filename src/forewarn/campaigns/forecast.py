@@ -340,7 +340,7 @@ class _SeveralDomains:
         free = 0
         for domain in self._domains_of(host):
             ends = self._ends[self._scope_of[domain]]
-            others = sorted(end for each, end in ends.items() if each != domain)
+            others = sorted(end for other, end in ends.items() if other != domain)
             if len(others) > self._overlap:
                 free = max(free, others[-1 - self._overlap])
         return free

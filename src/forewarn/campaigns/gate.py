@@ -93,7 +93,7 @@ def why_stopped(campaign: CampaignRecord) -> CampaignStopped | None:
         by, reason = halt.by.text, halt.reason
     elif campaign.pauses:
         # A pause for a check ends by itself, so those of operators come first.
-        pause = min(campaign.pauses, key=lambda each: each.is_of_checks)
+        pause = min(campaign.pauses, key=lambda pause: pause.is_of_checks)
         by, reason = pause.by.text, pause.reason
         if pause.is_of_checks:
             checks = tuple(name for name, _ in campaign.unknown)

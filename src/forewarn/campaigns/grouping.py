@@ -75,13 +75,13 @@ def _by_sets(sets: dict[int, int], number: int) -> list[int]:
     for host, its_set in sets.items():
         members[its_set].append(host)
     keys: tuple[Callable[[int], int], ...] = (
-        lambda each: -each,
-        lambda each: -len(members[each]),
+        lambda position: -position,
+        lambda position: -len(members[position]),
         # A multiplication by a prime mixes the sets, the same in every run.
-        lambda each: (each + number) * 7_919 % 104_729,
+        lambda position: (position + number) * 7_919 % 104_729,
     )
     order = sorted(range(len(members)), key=keys[number % len(keys)])
-    return [host for each in order for host in members[each]]
+    return [host for position in order for host in members[position]]
 
 
 class _Full:

@@ -151,5 +151,5 @@ class Hours:
         ]
         if not clashes:
             return None
-        banned, campaign = min(clashes, key=lambda each: each[0].begins)
+        banned, campaign = min(clashes, key=lambda pair: pair[0].begins)
         return InBlackout(blackout=banned.name, ends=allowed or 0, campaign=campaign)

@@ -84,18 +84,18 @@ def resolve(
     )
     groups: list[GroupLimit] = []
     everybody = range(len(fleet))
-    for each in budget.by:
-        column = fleet.column(each.label)
+    for limit in budget.by:
+        column = fleet.column(limit.label)
         sizes = column.counts(everybody)
-        most = [max(1, each.most.of(size)) for size in sizes]
+        most = [max(1, limit.most.of(size)) for size in sizes]
         most[0] = NO_LIMIT
         groups.append(
             GroupLimit(
                 kind=LimitKind.GROUP,
-                label=each.label,
+                label=limit.label,
                 column=column,
                 most=most,
-                written=str(each.most),
+                written=str(limit.most),
             )
         )
     tenant = budget.tenant_vms

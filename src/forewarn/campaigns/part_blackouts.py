@@ -47,7 +47,7 @@ def _covered(
     for label in dict.fromkeys(label for label, _ in blackout.places):
         column = fleet.column(label)
         wanted = {
-            column.numbers.get(name) for each, name in blackout.places if each == label
+            column.numbers.get(name) for key, name in blackout.places if key == label
         }
         left = [host for host in left if column.of[host] in wanted]
     return frozenset(left)

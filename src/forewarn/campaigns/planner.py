@@ -375,8 +375,10 @@ def _counts(
 
 def _tenants(fleet: FleetMap, hosts: Sequence[int]) -> tuple[tuple[str, int], ...]:
     vms = fleet.vms_by_tenant(hosts)
-    tenants = [(fleet.tenants[each], count) for each, count in enumerate(vms) if count]
-    return tuple(sorted(tenants, key=lambda each: (-each[1], each[0])))
+    tenants = [
+        (fleet.tenants[index], count) for index, count in enumerate(vms) if count
+    ]
+    return tuple(sorted(tenants, key=lambda item: (-item[1], item[0])))
 
 
 def _tenant_most(
@@ -440,7 +442,7 @@ def _digest(
     refusals: Sequence[Refusal],
 ) -> str:
     """Return a digest of everything that an operator agrees to with the plan."""
-    most = [[int(each) for each in limit.most] for limit in budget.groups]
+    most = [[int(number) for number in limit.most] for limit in budget.groups]
     parts = (
         repr(campaign),
         "\n".join(names),

@@ -91,7 +91,7 @@ def prepare(
         budget=BudgetTerms(
             in_flight=str(budget.in_flight),
             unavailable="" if budget.unavailable is None else str(budget.unavailable),
-            by=tuple((each.label, str(each.most)) for each in budget.by),
+            by=tuple((limit.label, str(limit.most)) for limit in budget.by),
             tenant_vms="" if budget.tenant_vms is None else str(budget.tenant_vms),
             overlap_notice=budget.overlap_notice,
         ),

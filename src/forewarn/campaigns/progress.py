@@ -155,7 +155,9 @@ def next_stage(campaign: CampaignRecord, *, fleet_hosts: int) -> CampaignRecord:
         stage_left=campaign.stages[campaign.stage].hosts
         - dict(campaign.skipped_ahead).get(campaign.stage + 1, 0),
         skipped_ahead=tuple(
-            each for each in campaign.skipped_ahead if each[0] > campaign.stage + 1
+            skipped
+            for skipped in campaign.skipped_ahead
+            if skipped[0] > campaign.stage + 1
         ),
         fleet_hosts=fleet_hosts,
         soaks_until=0,
@@ -250,7 +252,7 @@ def halt_for_vms(
 
 
 def _without(campaign: CampaignRecord, host: str) -> tuple[tuple[str, str], ...]:
-    return tuple(each for each in campaign.failed if each[0] != host)
+    return tuple(failure for failure in campaign.failed if failure[0] != host)
 
 
 def _with(campaign: CampaignRecord, outcome: str) -> str:

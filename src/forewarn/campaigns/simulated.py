@@ -180,7 +180,7 @@ def peak(
     for begins, ends, subject, amount in uses:
         steps += [(begins, amount, subject), (ends, -amount, subject)]
     # Ends come before begins of the same instant.
-    steps.sort(key=lambda each: (each[0], each[1]))
+    steps.sort(key=lambda step: (step[0], step[1]))
     used: dict[str, int] = {}
     worst: Peak | None = None
     rate = -1.0

@@ -348,15 +348,15 @@ class Targets:
                 hosts = hosts + self._roomiest(pool, name)
         if (scope := vms.scope[vm]) != ALONE:
             near = [
-                each
-                for each in self._members[scope]
-                if vms.fault_domain[each] == vms.fault_domain[vm]
+                other
+                for other in self._members[scope]
+                if vms.fault_domain[other] == vms.fault_domain[vm]
             ]
-            hosts = hosts + [vms.host[each] for each in near[:NEAR_MAX]]
+            hosts = hosts + [vms.host[neighbour] for neighbour in near[:NEAR_MAX]]
         return [
-            each
-            for each in dict.fromkeys(hosts)
-            if each != host and fleet.is_open(each) and fleet.pool.of[each] == pool
+            host_
+            for host_ in dict.fromkeys(hosts)
+            if host_ != host and fleet.is_open(host_) and fleet.pool.of[host_] == pool
         ]
 
     def _roomiest(self, pool: int, name: str) -> list[int]:
@@ -364,7 +364,7 @@ class Targets:
         key = pool, name
         if key not in self._ranked:
             free = self._free[name]
-            ordered = sorted(self._open[pool], key=lambda each: (-free[each], each))
+            ordered = sorted(self._open[pool], key=lambda host: (-free[host], host))
             self._ranked[key] = ordered[:CANDIDATES_MAX]
         return self._ranked[key]
 
@@ -378,7 +378,9 @@ class Targets:
             vms.fault_domain[vm] for vm in self._members[scope] if vms.host[vm] == host
         }
         arrivals = self._fleet.arrivals.get(scope, ())
-        return frozenset(there | {each[2] for each in arrivals if each[1] == host})
+        return frozenset(
+            there | {arrival[2] for arrival in arrivals if arrival[1] == host}
+        )
 
     def _candidate(
         self, vm: int, host: int, added: _Added, placed: dict[int, int]

@@ -64,8 +64,8 @@ def begins_by(
             return None
         estimates.append(played)
     if pace.done >= PACE_HOSTS_MIN:
-        each = pace.elapsed // pace.done
-        estimates.append(now + (ahead.hosts + 1) * each + ahead.soaks)
+        pace_of_host = pace.elapsed // pace.done
+        estimates.append(now + (ahead.hosts + 1) * pace_of_host + ahead.soaks)
     by = max(estimates, default=None)
     return None if by is None or by > now + AHEAD_MAX else by
 

@@ -34,7 +34,7 @@ def judge_query(status: int, body: bytes, bounds: Bounds) -> Judged:
     except _UnusableError as error:
         return unknown(str(error))
     wrong = [sample for sample in samples if not bounds.contains(sample[1])]
-    numbers = [each for each in wrong if not math.isnan(each[1])]
+    numbers = [sample for sample in wrong if not math.isnan(sample[1])]
     if numbers:
         return failed(f"{_shown(numbers)}, not {bounds.text}")
     if wrong:

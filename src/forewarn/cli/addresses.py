@@ -177,7 +177,7 @@ class _Host:
 
     def families(self) -> list[str]:
         """Return the families in which forewarn has a table."""
-        listed = [each.get("table", {}) for each in self._nft("list", "tables")]
+        listed = [table.get("table", {}) for table in self._nft("list", "tables")]
         return [
             family
             for family in ruleset.FAMILIES
@@ -189,7 +189,9 @@ class _Host:
 
     def counters(self) -> dict[str, int]:
         """Return the number of packets of each counter of forewarn."""
-        counters = [each.get("counter", {}) for each in self._nft("list", "counters")]
+        counters = [
+            counter.get("counter", {}) for counter in self._nft("list", "counters")
+        ]
         return {
             counter["name"]: counter["packets"]
             for counter in counters

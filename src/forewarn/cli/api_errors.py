@@ -72,15 +72,15 @@ def error_of(
     if error["kind"] == "too-many" and seconds.isdecimal():
         hint = f"{hint} Try again in {seconds} s."
     refused = error.get("refused", ())
-    lines = [refusal(each) for each in refused[:REFUSALS_MAX]]
+    lines = [refusal(refusal_) for refusal_ in refused[:REFUSALS_MAX]]
     if more := len(refused[REFUSALS_MAX:]):
         lines.append(f"and {more:,} more")
     return CommandError(status, message, hint=hint, lines=lines)
 
 
-def refusal(each: Mapping[str, Any]) -> str:
+def refusal(refused: Mapping[str, Any]) -> str:
     """Return the reason of a refusal, which names its target once."""
-    name, error = str(each["name"]), str(each["error"])
+    name, error = str(refused["name"]), str(refused["error"])
     is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", error)
     return error if is_named else f"{name}: {error}"
 

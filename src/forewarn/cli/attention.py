@@ -86,7 +86,7 @@ def capacity(call: Call) -> int:
     output.listed(
         call, answer, "no hosts", _ZONE_COLUMNS, map(_zone_row, answer["zones"])
     )
-    reserved = [each for each in answer["pools"] if each["reserve"]]
+    reserved = [pool for pool in answer["pools"] if pool["reserve"]]
     if reserved and not call.flag("json"):
         output.line()
         output.table("", _POOL_COLUMNS, map(_pool_row, reserved))
@@ -238,7 +238,7 @@ def explanation_lines(answer: Json) -> Iterator[str]:
     if coming := answer["upcoming"]:
         yield ""
         yield "Coming work on it:"
-        yield from (f"  * {upcoming_line(each)}" for each in coming)
+        yield from (f"  * {upcoming_line(work)}" for work in coming)
     left_out = len(answer["operations"][shown:]) if shown else 0
     if more := answer["more_operations"] + left_out:
         command = _command_for_more(answer)

@@ -43,8 +43,8 @@ def show(plan_: Json, *, with_all: bool) -> None:
         f"{count(plan_['host_count'], 'host')} with {count(plan_['vm_count'], 'VM')} of "
         f"{count(plan_['tenant_count'], 'tenant')}"
     )
-    for each in (*_groups(plan_), *_tenants(plan_), *plan_["limits"]):
-        output.line(f"  {each}")
+    for line in (*_groups(plan_), *_tenants(plan_), *plan_["limits"]):
+        output.line(f"  {line}")
     output.line()
     output.table("no stages", _STAGES, map(_stage, plan_["stages"], _numbers()))
     output.line()
@@ -54,10 +54,10 @@ def show(plan_: Json, *, with_all: bool) -> None:
     output.table("no hosts", _HOSTS, map(_host, shown), rest)
     output.line()
     sections = (_pace, _times, _refused, _apart, _held)
-    for each in (line for lines in sections for line in lines(plan_)):
-        output.line(each)
-    for each in plan_["warnings"]:
-        output.sentence(f"warning: {each}")
+    for text in (line for lines in sections for line in lines(plan_)):
+        output.line(text)
+    for warning in plan_["warnings"]:
+        output.sentence(f"warning: {warning}")
     output.line(f"plan {plan_['digest']}; nothing was announced or changed")
 
 
@@ -114,8 +114,8 @@ def _pace(plan_: Json) -> Iterator[str]:
     """Yield the constraint that binds, and the next ones."""
     first, *others = plan_["bounds"]
     yield f"binds: {first['message']}: at least {count(first['rounds'], 'round')}"
-    for each in others:
-        yield f"  then {each['message']}: {count(each['rounds'], 'round')}"
+    for other in others:
+        yield f"  then {other['message']}: {count(other['rounds'], 'round')}"
     sets, least = plan_["sets"], plan_["sets_at_least"]
     best = "the minimum" if sets == least else f"at least {least:,} are needed"
     yield f"hosts that can be in work together: {count(sets, 'set')}, {best}"
@@ -171,8 +171,8 @@ def _refused(plan_: Json) -> Iterator[str]:
         return
     yield f"{count(total, 'selected host')} cannot be done now and would be left out:"
     shown = plan_["refused"][:REFUSED_SHOWN]
-    for each in shown:
-        yield f"  {each['host']}: {each['message']}"
+    for refusal in shown:
+        yield f"  {refusal['host']}: {refusal['message']}"
     if total > len(shown):
         reasons = ", ".join(
             f"{number:,} {reason}"
@@ -183,22 +183,22 @@ def _refused(plan_: Json) -> Iterator[str]:
 
 def _apart(plan_: Json) -> Iterator[str]:
     """Yield which hosts would wait without end for windows, and what to do about it."""
-    for each in plan_["apart"]:
-        shown = listed(each["hosts"], HELD_SHOWN)
-        left = each["host_count"] - len(each["hosts"])
-        yield each["message"]
+    for group in plan_["apart"]:
+        shown = listed(group["hosts"], HELD_SHOWN)
+        left = group["host_count"] - len(group["hosts"])
+        yield group["message"]
         yield f"  {shown}{f' (and {left:,} more)' if left else ''}"
-        yield f"  hint: {each['hint']}"
+        yield f"  hint: {group['hint']}"
 
 
 def _held(plan_: Json) -> Iterator[str]:
     """Yield which other campaigns have any of the hosts, and what to do about it."""
-    for each in plan_["held"]:
-        shown = listed(each["hosts"], HELD_SHOWN)
-        left = each["host_count"] - len(each["hosts"])
+    for hold in plan_["held"]:
+        shown = listed(hold["hosts"], HELD_SHOWN)
+        left = hold["host_count"] - len(hold["hosts"])
         more = f" (and {left:,} more)" if left else ""
-        begin = "the start would be refused: " if each["refuses_start"] else ""
-        yield f"{begin}{each['message']}"
-        yield f"  {each['name']} ({each['campaign']}, {each['state']}): {shown}{more}"
-        if each["hint"]:
-            yield f"  hint: {each['hint']}"
+        begin = "the start would be refused: " if hold["refuses_start"] else ""
+        yield f"{begin}{hold['message']}"
+        yield f"  {hold['name']} ({hold['campaign']}, {hold['state']}): {shown}{more}"
+        if hold["hint"]:
+            yield f"  hint: {hold['hint']}"

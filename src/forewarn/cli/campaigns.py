@@ -92,8 +92,8 @@ def list_(call: Call) -> int:
     client = Client.of(call)
     campaigns = CAMPAIGNS.sorted(client.every("campaigns", "campaigns", query))
     with_ends = [
-        {**each, "eta": _eta(client, each) if place < ENDS_ASKED_MAX else None}
-        for place, each in enumerate(campaigns)
+        {**campaign, "eta": _eta(client, campaign) if place < ENDS_ASKED_MAX else None}
+        for place, campaign in enumerate(campaigns)
     ]
     return show_list(call, CAMPAIGNS_WITH_ENDS, with_ends)
 
@@ -244,8 +244,8 @@ def show_campaign(campaign: Json, eta: Json | None = None) -> None:
         output.sentence(
             f"halted by {halted['by']} at {halted['at']}: {halted['message']}"
         )
-    for each in campaign["pauses"]:
-        output.sentence(f"paused by {each['by']} at {each['at']}: {each['reason']}")
+    for pause in campaign["pauses"]:
+        output.sentence(f"paused by {pause['by']} at {pause['at']}: {pause['reason']}")
     for window in campaign["windows"]:
         output.line(f"window: {window}")
     for blackout in campaign["blackouts"]:
@@ -259,9 +259,9 @@ def show_campaign(campaign: Json, eta: Json | None = None) -> None:
     shown = campaign["failed"][:FAILED_SHOWN]
     if shown:
         output.line()
-    for each in shown:
-        why = each["reason"] or f"see forewarn explain {each['operation']}"
-        output.sentence(f"failed: {each['host']}: {why}")
+    for failure in shown:
+        why = failure["reason"] or f"see forewarn explain {failure['operation']}"
+        output.sentence(f"failed: {failure['host']}: {why}")
     if left := len(campaign["failed"]) - len(shown):
         output.line(f"and {count(left, 'more failed host')}")
     if shown and not campaign["ended"]:
@@ -319,8 +319,8 @@ def _show_skipped(skips: Json) -> None:
     shown = skips["skipped"][:FAILED_SHOWN]
     if shown:
         output.line()
-    for each in shown:
-        output.sentence(f"skipped: {each['host']}: {each['reason']}")
+    for skip in shown:
+        output.sentence(f"skipped: {skip['host']}: {skip['reason']}")
     if left := skips["skipped_count"] - len(shown):
         output.line(f"and {count(left, 'more skipped host')}")
 
@@ -345,11 +345,13 @@ def _show_deferred(campaign: Json) -> None:
     shown = campaign["deferred"][:FAILED_SHOWN]
     if shown:
         output.line()
-    for each in shown:
-        when = f"tried again from {each['until']} on" if each["until"] else "next"
+    for deferral in shown:
+        when = (
+            f"tried again from {deferral['until']} on" if deferral["until"] else "next"
+        )
         output.sentence(
-            f"deferred: {each['host']}, {each['attempts']} of {each['attempts_max']} "
-            f"attempts, {when} (forewarn explain {each['operation']})"
+            f"deferred: {deferral['host']}, {deferral['attempts']} of {deferral['attempts_max']} "
+            f"attempts, {when} (forewarn explain {deferral['operation']})"
         )
     if left := campaign["deferred_count"] - len(shown):
         output.line(f"and {count(left, 'more deferred host')}")

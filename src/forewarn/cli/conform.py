@@ -147,8 +147,8 @@ def _print_finding(finding: Finding, *, shows: bool, colors: bool) -> None:
         verdict = f"{_STYLES[verdict.rstrip()]}{verdict}{_PLAIN}"
     print(f"{finding.clause:<5} {verdict}  {printable(line(finding))}", flush=True)
     if shows:
-        for each in evidence(finding):
-            print(f"        {each}", flush=True)
+        for text in evidence(finding):
+            print(f"        {text}", flush=True)
 
 
 def _write(file: str, result: Report, *, with_evidence: bool) -> None:

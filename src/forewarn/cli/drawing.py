@@ -47,6 +47,6 @@ def styled(
             if style := tables.STYLES.get(cell):
                 text.highlight_words([cell], style)
         shown.append("\n").append_text(text)
-        for each in under:
-            shown.append(f"\n{each}", "dim")
+        for line in under:
+            shown.append(f"\n{line}", "dim")
     return shown

@@ -70,10 +70,10 @@ def show(call: Call) -> int:
     names = names_of_file(call)
     client = Client.of(call)
     answer = client.whole("fleet", selectors(call), *_SECTIONS)
-    in_fleet = {each["name"] for section in _SECTIONS for each in answer[section]}
+    in_fleet = {row["name"] for section in _SECTIONS for row in answer[section]}
     check_names(call, client, names - in_fleet if names else None)
     fleet = {
-        section: [each for each in answer[section] if _is_named(each, names)]
+        section: [row for row in answer[section] if _is_named(row, names)]
         for section in _SECTIONS
     }
     with_all = call.flag("all")
@@ -85,11 +85,11 @@ def show(call: Call) -> int:
     )
 
 
-def _is_named(each: Json, names: frozenset[str] | None) -> bool:
+def _is_named(row: Json, names: frozenset[str] | None) -> bool:
     """Return whether an object is a VM or a host with one of these names, or has such a
     VM."""
     return names is None or not names.isdisjoint(
-        {each["name"], each.get("host"), each.get("scope"), *each.get("vms", ())}
+        {row["name"], row.get("host"), row.get("scope"), *row.get("vms", ())}
     )
 
 

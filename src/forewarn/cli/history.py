@@ -144,7 +144,7 @@ def _summary(call: Call) -> int:
         _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS)),
     )
     entries = named(call, client, every, names)
-    entries.sort(key=lambda each: (each["created"], each["operation"]))
+    entries.sort(key=lambda operation: (operation["created"], operation["operation"]))
     if call.flag("json"):
         output.document(entries)
     elif call.text("operation") and len(entries) == 1:
@@ -177,7 +177,7 @@ def _asked(call: Call, keys: tuple[str, ...]) -> dict[str, str]:
 
 def _operation_row(account: Json) -> tuple[str, ...]:
     vms = account["vms"]
-    worst = max(vms, key=lambda each: each["down_seconds"], default=None)
+    worst = max(vms, key=lambda vm: vm["down_seconds"], default=None)
     return (
         account["operation"],
         account["state"],
@@ -196,15 +196,15 @@ def _vm_rows(account: Json, vm: str) -> Iterator[tuple[str, ...]]:
     whole = _operation_row(account)
     if not account["vms"] and not vm:
         yield (*whole[:3], "", "-", *whole[5:])
-    for each in account["vms"]:
-        if vm in {"", each["vm"]}:
+    for row in account["vms"]:
+        if vm in {"", row["vm"]}:
             yield (
                 *whole[:3],
-                each["vm"],
-                each["approved_by"] or "-",
+                row["vm"],
+                row["approved_by"] or "-",
                 whole[5],
-                _planned(each),
-                _down(each),
+                _planned(row),
+                _down(row),
                 whole[8],
             )
 
@@ -303,13 +303,13 @@ def _percent(percent: float | None) -> str:
     return "100 %" if percent == WHOLE_PERCENT else f"{percent:.6f} %"
 
 
-def _planned(each: Json) -> str:
-    planned = each["planned_seconds"]
+def _planned(row: Json) -> str:
+    planned = row["planned_seconds"]
     return "unknown" if planned is None else f"{planned} s"
 
 
-def _down(each: Json) -> str:
-    return ("at most " if each["at_most"] else "") + _length(each["down_seconds"])
+def _down(row: Json) -> str:
+    return ("at most " if row["at_most"] else "") + _length(row["down_seconds"])
 
 
 def _length(length: float) -> str:

@@ -162,7 +162,7 @@ def _links(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _has_address(links: Mapping[str, Any]) -> bool:
-    return any(each.get("local") == HOST for each in links.get("addr_info", ()))
+    return any(address.get("local") == HOST for address in links.get("addr_info", ()))
 
 
 def _need_root(option: str) -> None:

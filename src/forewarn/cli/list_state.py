@@ -65,28 +65,28 @@ class ListState:
             self._listed.clear()
         return False
 
-    def wants(self, each: Json) -> bool:
+    def wants(self, object_: Json) -> bool:
         """Return whether an object is shown."""
-        is_state = self._state in {"", str(each[self.listing.state]).lower()}
-        return is_state and concerns(each, self._names)
+        is_state = self._state in {"", str(object_[self.listing.state]).lower()}
+        return is_state and concerns(object_, self._names)
 
-    def _object(self, each: Json, now: Micros) -> bool:
-        key = each[self.listing.key]
+    def _object(self, object_: Json, now: Micros) -> bool:
+        key = object_[self.listing.key]
         before = self._objects.get(key)
-        is_over = bool(each.get(self.listing.ended))
-        if not self.wants(each) or (is_over and not self.listing.keeps_ended):
+        is_over = bool(object_.get(self.listing.ended))
+        if not self.wants(object_) or (is_over and not self.listing.keeps_ended):
             if before is not None:
                 self._forget(key)
                 self.changed = now
             return False
-        self._objects[key] = each
+        self._objects[key] = object_
         self._listed.add(key)
-        if before is not None and _looks(before) == _looks(each):
+        if before is not None and _looks(before) == _looks(object_):
             return False
         if self.is_ready:
             self._times.pop(key, None)
             self._times[key] = self.changed = now
-        elif at := self.listing.changed(each):
+        elif at := self.listing.changed(object_):
             self._times[key] = at
         if is_over:
             self._ended[key] = None
@@ -111,7 +111,7 @@ class ListState:
 
     def states(self) -> str:
         """Return the number of objects in each state."""
-        return counts(each[self.listing.state] for each in self._objects.values())
+        return counts(object_[self.listing.state] for object_ in self._objects.values())
 
     def latest(self, limit: int) -> tuple[list[Json], int]:
         """Return the objects that changed last, the latest first, and the number of
@@ -120,10 +120,15 @@ class ListState:
         keys = list(islice(chain(reversed(self._times), quiet), max(limit, 0)))
         return [self._objects[key] for key in keys], len(self._objects) - len(keys)
 
-    def cells(self, each: Json) -> Sequence[str]:
+    def cells(self, object_: Json) -> Sequence[str]:
         """Return the cells of an object, with the time of its change."""
-        first, state, *rest = self.listing.row(each)
-        return first, state, self.moment(self._times.get(each[self.listing.key])), *rest
+        first, state, *rest = self.listing.row(object_)
+        return (
+            first,
+            state,
+            self.moment(self._times.get(object_[self.listing.key])),
+            *rest,
+        )
 
     def moment(self, at: Micros | None) -> str:
         """Return a time of today as a clock shows it, and the date of another day."""
@@ -133,9 +138,9 @@ class ListState:
         return _clock_time(at) if is_today else format_instant(at)[_DATE]
 
 
-def _looks(each: Json) -> Json:
+def _looks(object_: Json) -> Json:
     """Return an object without the reasons that change with the time."""
-    return {**each, "blocked_by": [], "blockers": []}
+    return {**object_, "blocked_by": [], "blockers": []}
 
 
 def _clock_time(at: Micros) -> str:

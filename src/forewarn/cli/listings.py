@@ -45,19 +45,19 @@ class Listing:
         """Return objects in the order of their rows."""
         return sorted(objects, key=self.place)
 
-    def place(self, each: Json) -> tuple[str, str]:
+    def place(self, object_: Json) -> tuple[str, str]:
         """Return the sort key of an object."""
-        return each[self.order], each[self.key]
+        return object_[self.order], object_[self.key]
 
-    def changed(self, each: Json) -> Micros:
+    def changed(self, object_: Json) -> Micros:
         """Return when an object changed last, as the service knows it; 0: unknown."""
-        times = (each.get(member) for member in self.times)
+        times = (object_.get(member) for member in self.times)
         return max((parse_instant(time) for time in times if time), default=0)
 
     def summary(self, objects: Sequence[Json]) -> str:
         """Return the sums of several objects; empty for a single one."""
-        vms = sum(each.get("vm_count", 0) for each in objects)
-        return total(self.noun, vms, [each[self.state] for each in objects])
+        vms = sum(object_.get("vm_count", 0) for object_ in objects)
+        return total(self.noun, vms, [object_[self.state] for object_ in objects])
 
 
 def total(noun: str, vms: int, states: Sequence[str]) -> str:
@@ -93,8 +93,8 @@ def cordons_of(host: Json) -> str:
 
 def approved(events_: Sequence[Json]) -> str:
     """Return the number of approved events: `2/15`, without events of failures."""
-    wanted = [each for each in events_ if each["approved_by"] != FAILURE]
-    approved_count = sum(1 for each in wanted if each["approved_by"])
+    wanted = [event for event in events_ if event["approved_by"] != FAILURE]
+    approved_count = sum(1 for event in wanted if event["approved_by"])
     return f"{approved_count}/{len(wanted)}" if wanted else "-"
 
 
@@ -162,23 +162,23 @@ def campaign_row_with_end(campaign: Json) -> tuple[str, ...]:
     return (*first, end, waits_for)
 
 
-def rollout_row(each: Json) -> tuple[str, ...]:
+def rollout_row(row: Json) -> tuple[str, ...]:
     """Return a rollout's cells."""
-    states: Mapping[str, int] = each["states"]
-    visits: Mapping[str, int] = each["visits"]
+    states: Mapping[str, int] = row["states"]
+    visits: Mapping[str, int] = row["visits"]
     counts_text = ", ".join(f"{number:,} {state}" for state, number in states.items())
     if visits:
         some = ", ".join(f"{number:,} {state}" for state, number in visits.items())
         counts_text += f"; visits: {some}"
     return (
-        each["rollout"],
-        each["state"],
-        each["kind"],
+        row["rollout"],
+        row["state"],
+        row["kind"],
         f"{states.get('Done', 0):,}/{sum(states.values()):,}",
         counts_text,
-        each["created"],
-        each["actor"],
-        first_line(each["reason"]),
+        row["created"],
+        row["actor"],
+        first_line(row["reason"]),
     )
 
 

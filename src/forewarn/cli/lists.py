@@ -51,17 +51,17 @@ def _objects(
     return listing.sorted(named(call, client, every, names, about=about))
 
 
-def _itself(each: Json) -> Json:
-    return each
+def _itself(object_: Json) -> Json:
+    return object_
 
 
 def _about_rollout(client: Client) -> Callable[[Json], Any]:
     """Return a function that adds the operations of a rollout, since only these name its
     hosts and VMs."""
 
-    def about(each: Json) -> Any:
-        query = {"rollout": each["rollout"], "all": "true"}
-        return [each, *client.every("operations", "operations", query)]
+    def about(object_: Json) -> Any:
+        query = {"rollout": object_["rollout"], "all": "true"}
+        return [object_, *client.every("operations", "operations", query)]
 
     return about
 

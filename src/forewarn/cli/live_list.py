@@ -31,7 +31,7 @@ def drawn(list_state: ListState, *, title: str, width: int, height: int) -> Text
     left = height - len(shown.plain.splitlines())
     objects, others = list_state.latest(left)
     first, state, *rest = list_state.listing.columns
-    cells = [tuple(map(printable, list_state.cells(each))) for each in objects]
+    cells = [tuple(map(printable, list_state.cells(object_))) for object_ in objects]
     columns = (first, state, "CHANGED", *rest)
     fold = partial(
         tables.folded,
@@ -49,11 +49,13 @@ def drawn(list_state: ListState, *, title: str, width: int, height: int) -> Text
         fitting = tables.fitting(folded.blocks, height=max(left - 2, 0))
         others += len(cells) - fitting
     order = sorted(
-        range(fitting), key=lambda each: list_state.listing.place(objects[each])
+        range(fitting), key=lambda position: list_state.listing.place(objects[position])
     )
     if order:
-        blocks = [folded.blocks[each] for each in order]
-        table = drawing.styled(folded.head, blocks, [cells[each] for each in order])
+        blocks = [folded.blocks[position] for position in order]
+        table = drawing.styled(
+            folded.head, blocks, [cells[position] for position in order]
+        )
         shown.append("\n").append_text(table)
     if others:
         rest = f"\nand {others:,} more, which changed earlier or at an unknown time"

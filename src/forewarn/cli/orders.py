@@ -41,8 +41,8 @@ def order(call: Call) -> int:
     else:
         SHOWN[entry.answer](call, answer)
     refused = answer.get("refused", ())
-    for each in refused[:REFUSALS_MAX]:
-        output.problem(refusal(each), hint=each["hint"])
+    for refusal_ in refused[:REFUSALS_MAX]:
+        output.problem(refusal(refusal_), hint=refusal_["hint"])
     if more := len(refused[REFUSALS_MAX:]):
         output.problem(f"and {count(more, 'more target')} refused")
     return Exit.FAILED if refused else Exit.DONE
@@ -69,7 +69,7 @@ def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
         value = getattr(call.arguments, key, None)
         if value is not None and (value or argument.key == "description"):
             body[argument.key] = _value(argument, value)
-    if HOSTS in {each.key for each in entry.arguments} and (
+    if HOSTS in {argument.key for argument in entry.arguments} and (
         hosts := campaign_hosts(call, client, entry)
     ):
         body[HOSTS] = hosts
@@ -86,27 +86,28 @@ def _value(argument: Argument, value: Any) -> Any:
 
 def _print_restored(_call: Call, answer: Json) -> None:
     lines = [
-        f"{each['kind']} {each['name']} is {each['state']}"
-        for each in answer["restored"]
+        f"{target['kind']} {target['name']} is {target['state']}"
+        for target in answer["restored"]
     ]
     _print_first(lines, "target")
 
 
 def _print_cancelled(_call: Call, answer: Json) -> None:
     lines = [
-        f"{each['operation']} is cancelled: {what(each)}"
-        for each in answer["cancelled"]
+        f"{cancellation['operation']} is cancelled: {what(cancellation)}"
+        for cancellation in answer["cancelled"]
     ]
     _print_first(lines, "operation")
 
 
 def _print_approved(_call: Call, answer: Json) -> None:
     lines = [
-        f"event {each['EventId']} {_approval(each)}" for each in answer["approved"]
+        f"event {approved['EventId']} {_approval(approved)}"
+        for approved in answer["approved"]
     ]
     _print_first(lines, "event")
-    for each in answer["approved"][:1]:
-        _print_next(each["operation"])
+    for event in answer["approved"][:1]:
+        _print_next(event["operation"])
 
 
 def _approval(event: Json) -> str:

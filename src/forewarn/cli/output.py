@@ -58,15 +58,15 @@ def said(call: Call, value: Any, *lines: str) -> Exit:
     if call.flag("json"):
         document(value)
     else:
-        for each in lines:
-            line(each)
+        for row in lines:
+            line(row)
     return Exit.DONE
 
 
 def problem(text: str, *, hint: str = "") -> None:
     """Print an error and its hint on standard error."""
-    for each in text.splitlines():
-        print(f"forewarn: {printable(each)}", file=sys.stderr)
+    for row in text.splitlines():
+        print(f"forewarn: {printable(row)}", file=sys.stderr)
     if hint:
         print(f"  hint: {printable(hint)}", file=sys.stderr)
 

@@ -192,7 +192,7 @@ def is_here(urls: str) -> bool:
 
 
 def _urls_of(text: str) -> Sequence[str]:
-    urls = [each.rstrip("/") for each in text.replace(",", " ").split()]
+    urls = [url.rstrip("/") for url in text.replace(",", " ").split()]
     if not urls:
         raise _bad_url(text)
     if len(urls) > REPLICAS_MAX:

@@ -134,8 +134,8 @@ def rendered(
         parts += _table(
             _EVENT_COLUMNS, map(_event_cells, now.events), now.more_events, width
         )
-    parts += [Text(f"fault: {each}", style="yellow") for each in now.faults]
-    parts += [news_line(each) for each in news]
+    parts += [Text(f"fault: {fault}", style="yellow") for fault in now.faults]
+    parts += [news_line(event) for event in news]
     return Group(*parts)
 
 

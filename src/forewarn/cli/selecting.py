@@ -50,7 +50,7 @@ def named(
     objects: Iterable[T],
     names: frozenset[str] | None,
     *,
-    about: Callable[[T], Any] = lambda each: each,
+    about: Callable[[T], Any] = lambda object_: object_,
 ) -> list[T]:
     """Return the objects of a list that have one of the names; None: all objects.
 
@@ -59,9 +59,9 @@ def named(
     """
     if names is None:
         return list(objects)
-    with_texts = [(each, frozenset(_texts(about(each)))) for each in objects]
+    with_texts = [(object_, frozenset(_texts(about(object_)))) for object_ in objects]
     check_names(call, client, names.difference(*(texts for _, texts in with_texts)))
-    return [each for each, texts in with_texts if not names.isdisjoint(texts)]
+    return [object_ for object_, texts in with_texts if not names.isdisjoint(texts)]
 
 
 def check_names(call: Call, client: Client, names: frozenset[str] | None) -> None:
@@ -70,7 +70,7 @@ def check_names(call: Call, client: Client, names: frozenset[str] | None) -> Non
         return
     sections = ("tenants", "scopes", "hosts", "vms")
     fleet = client.whole("fleet", {"limit": PAGE}, *sections)
-    in_fleet = {each["name"] for section in sections for each in fleet[section]}
+    in_fleet = {row["name"] for section in sections for row in fleet[section]}
     # The others can be IDs, or names of VMs that were deleted.
     for name in sorted(names - in_fleet):
         try:
@@ -81,9 +81,9 @@ def check_names(call: Call, client: Client, names: frozenset[str] | None) -> Non
             raise
 
 
-def concerns(each: Json, names: frozenset[str] | None) -> bool:
+def concerns(object_: Json, names: frozenset[str] | None) -> bool:
     """Return whether a JSON object has one of the names; None: all objects match."""
-    return names is None or not names.isdisjoint(_texts(each))
+    return names is None or not names.isdisjoint(_texts(object_))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -93,8 +93,8 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Mapping):
         yield from _texts(list(cast("Json", value).values()))
     elif isinstance(value, list):
-        for each in cast("list[Any]", value):
-            yield from _texts(each)
+        for item in cast("list[Any]", value):
+            yield from _texts(item)
 
 
 def targets(call: Call, client: Client, entry: Entry) -> list[str]:
@@ -119,13 +119,15 @@ def campaign_hosts(call: Call, client: Client, entry: Entry) -> list[str]:
     """
     names, selection = _named_or_selected(call, entry, HOSTS)
     if not selection:
-        (argument,) = (each for each in entry.arguments if each.key == HOSTS)
+        (argument,) = (
+            argument for argument in entry.arguments if argument.key == HOSTS
+        )
         if argument.is_needed and not names:
             raise _unnamed(entry, "host")
         return names
     hosts = [host["name"] for host in _fleet(client, selection)["hosts"]]
     campaign = client.get(f"campaigns/{part(call.text('campaign'))}")
-    failed = {each["host"] for each in campaign["failed"]}
+    failed = {failure["host"] for failure in campaign["failed"]}
     # An operation that was not announced has no VMs yet, so only its host can match.
     by_host = {key: name for key, name in selection.items() if key not in _ABOUT_VMS}
     rollout = {"rollout": campaign["rollout"], **by_host}
@@ -140,7 +142,7 @@ def campaign_hosts(call: Call, client: Client, entry: Entry) -> list[str]:
         }
         suitable = set(hosts) - members
     elif entry.name == "campaign-retry":
-        suitable = failed | {each["host"] for each in campaign["deferred"]}
+        suitable = failed | {deferral["host"] for deferral in campaign["deferred"]}
     else:
         operations = client.every("operations", "operations", rollout)
         waiting = {
@@ -194,7 +196,11 @@ def _selected(
 ) -> list[str]:
     if entry.targets.kind is Kind.WORK:
         objects = client.every("operations", "operations", selection)
-        return [each["operation"] for each in objects if each["state"] in _UNSTARTED]
+        return [
+            object_["operation"]
+            for object_ in objects
+            if object_["state"] in _UNSTARTED
+        ]
     if entry.targets.kind is Kind.EVENT:
         events = client.every("events", "events", {**selection, "state": "scheduled"})
         return [event["EventId"] for event in events if not event["approved_by"]]
@@ -202,12 +208,12 @@ def _selected(
     section = "hosts" if are_hosts else "vms"
     states = _STATES.get(entry.name, _PRESENT)
     fleet = _fleet(client, selection)
-    objects = [each for each in fleet[section] if each["state"] in states]
+    objects = [object_ for object_ in fleet[section] if object_["state"] in states]
     if entry.targets.kind is Kind.SCOPE:
-        return list(dict.fromkeys(each["scope"] for each in objects))
+        return list(dict.fromkeys(object_["scope"] for object_ in objects))
     if entry.answer is Answer.RESTORED and not are_hosts and objects:
         _refuse_vms_of_hosts(objects, fleet["hosts"], selection)
-    return [each["name"] for each in objects]
+    return [object_["name"] for object_ in objects]
 
 
 def _fleet(client: Client, selection: Mapping[str, str]) -> Json:

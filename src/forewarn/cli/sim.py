@@ -105,14 +105,14 @@ def _new(call: Call, name: str) -> dict[str, Any]:
     return body
 
 
-def _vm_row(each: Json) -> tuple[str, ...]:
+def _vm_row(row: Json) -> tuple[str, ...]:
     return (
-        each["vm"],
-        each["url"] or "-",
-        each["state"],
-        each["host"],
-        each["scope"],
-        "withheld" if each["withheld"] else "",
+        row["vm"],
+        row["url"] or "-",
+        row["state"],
+        row["host"],
+        row["scope"],
+        "withheld" if row["withheld"] else "",
     )
 
 
@@ -140,9 +140,9 @@ def fault(call: Call) -> int:
     )
 
 
-def _fault_row(each: Json) -> tuple[str, ...]:
-    steps = ", ".join((*each["faults"], *(("loop",) if each["loop"] else ())))
-    return each["name"], ", ".join(each["vms"]) or "all", steps, str(each["played"])
+def _fault_row(row: Json) -> tuple[str, ...]:
+    steps = ", ".join((*row["faults"], *(("loop",) if row["loop"] else ())))
+    return row["name"], ", ".join(row["vms"]) or "all", steps, str(row["played"])
 
 
 def journal(call: Call) -> int:
@@ -177,18 +177,20 @@ def journal(call: Call) -> int:
 
 
 def _say_requests(requests: Sequence[Json], *, is_json: bool) -> None:
-    for each in requests:
+    for shown in requests:
         if is_json:
-            output.json_line(each)
+            output.json_line(shown)
             continue
-        request = f"{each['method']} {each['target']}" if each["method"] else "connects"
-        line = f"{each['at']}  {each['vm'] or each['address']}  {request}"
-        line += f"  {each['status'] or 'no answer'}"
-        if each["approved"]:
-            line += f"  approves {', '.join(each['approved'])}"
-        if each["fault"]:
-            line += f"  ({each['fault']})"
-        for deviation in each["deviations"]:
+        request = (
+            f"{shown['method']} {shown['target']}" if shown["method"] else "connects"
+        )
+        line = f"{shown['at']}  {shown['vm'] or shown['address']}  {request}"
+        line += f"  {shown['status'] or 'no answer'}"
+        if shown["approved"]:
+            line += f"  approves {', '.join(shown['approved'])}"
+        if shown["fault"]:
+            line += f"  ({shown['fault']})"
+        for deviation in shown["deviations"]:
             line += f"  !! {deviation['sentence']}"
         output.line(line)
 

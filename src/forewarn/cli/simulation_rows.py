@@ -38,8 +38,8 @@ def facts(simulation: Json) -> Iterator[str]:
         yield f"then: {counts}; {count(simulation['withdrawn'], 'announcement')} withdrawn"
     elif simulation["is_stuck"]:
         yield f"stuck since {end}, after {lasted}: {counts}"
-        for each in simulation["waits"]:
-            yield f"  {each['host']} waits: {'; '.join(each['reasons'])}"
+        for wait in simulation["waits"]:
+            yield f"  {wait['host']} waits: {'; '.join(wait['reasons'])}"
     else:
         yield f"ended at {end}, after {lasted}: {counts}"
     yield f"forecast of the plan: ends {second(simulation['forecast_ends'])} with typical hosts"

@@ -90,8 +90,8 @@ def _seed(text: str) -> int:
 
 def _show(simulation: Json) -> None:
     """Print a simulation for a person."""
-    for each in facts(simulation):
-        output.line(each)
+    for fact in facts(simulation):
+        output.line(fact)
     output.line()
     output.table("no stages", STAGES, map(stage, simulation["stages"]))
     output.line()
@@ -108,6 +108,6 @@ def _show(simulation: Json) -> None:
         output.sentence(f"failed: {host}")
     if left := len(simulation["failed"]) - len(shown):
         output.line(f"and {count(left, 'more failed host')}")
-    for each in simulation["warnings"]:
-        output.sentence(f"warning: {each}")
+    for warning in simulation["warnings"]:
+        output.sentence(f"warning: {warning}")
     output.line(f"seed {simulation['seed']}; nothing was announced or changed")

@@ -78,7 +78,10 @@ def interruptible(handler: Handler = signal.default_int_handler) -> Generator[No
             _ignore_hangups()
         handler(number, frame)
 
-    before = {each: signal.signal(each, handle) for each in ending_signals()}
+    before = {
+        signal_number: signal.signal(signal_number, handle)
+        for signal_number in ending_signals()
+    }
     try:
         yield
     finally:
@@ -92,13 +95,13 @@ class Terminals:
 
     def __init__(self, descriptors: Sequence[int] = (1, 2)) -> None:
         """Find the terminals among the streams."""
-        self._open = [each for each in descriptors if os.isatty(each)]
+        self._open = [descriptor for descriptor in descriptors if os.isatty(descriptor)]
 
     def discard_closed(self) -> None:
         """Discard output to a closed terminal, since a write would fail."""
-        for each in [each for each in self._open if not os.isatty(each)]:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), each)
-            self._open.remove(each)
+        for descriptor in [each for each in self._open if not os.isatty(each)]:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+            self._open.remove(descriptor)
 
 
 def until_signal() -> "asyncio.Future[int]":
@@ -118,8 +121,8 @@ def until_signal() -> "asyncio.Future[int]":
     def stop(number: signal.Signals) -> None:
         if not stopped.done():
             stopped.set_result(number)
-        for each in heard:
-            loop.remove_signal_handler(each)
+        for signal_number in heard:
+            loop.remove_signal_handler(signal_number)
         if _HANGUP in heard:
             _ignore_hangups()
         terminals.discard_closed()

@@ -117,15 +117,15 @@ def folded(
 
     def shown(cells: Cells) -> str:
         return _row(
-            [cells[each] for each in columns_kept],
-            [widths[each] for each in columns_kept],
+            [cells[column] for column in columns_kept],
+            [widths[column] for column in columns_kept],
         )
 
     def under(cells: Cells) -> list[str]:
         lines = [
-            f"{columns[each].lower()}: {cells[each]}".removeprefix(": ")
-            for each in rest
-            if cells[each] not in _NOTHING
+            f"{columns[column].lower()}: {cells[column]}".removeprefix(": ")
+            for column in rest
+            if cells[column] not in _NOTHING
         ]
         return _under(lines, width=max(width, MARGIN))
 
@@ -204,9 +204,9 @@ def cell_len(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        (2 if unicodedata.east_asian_width(each) in "WF" else 1)
-        for each in text
-        if not unicodedata.combining(each)
+        (2 if unicodedata.east_asian_width(character) in "WF" else 1)
+        for character in text
+        if not unicodedata.combining(character)
     )
 
 

@@ -25,7 +25,7 @@ def with_offset(text: str, *, zone: tzinfo | None = None) -> str:
     first, second = (_in_zone(moment.replace(fold=fold), zone) for fold in (0, 1))
     if first.utcoffset() == second.utcoffset():
         return first.isoformat()
-    offsets = " or ".join(each.isoformat()[-6:] for each in (first, second))
+    offsets = " or ".join(moment_.isoformat()[-6:] for moment_ in (first, second))
     raise CommandError(
         Exit.USAGE,
         f"{text} is in a change of the local time zone: it occurs twice or never",

@@ -65,7 +65,7 @@ def repeated(
     """Yield all objects of a list again and again, as a stream of changes sends them."""
     while True:
         yield "reset", {}
-        yield from ((path, each) for each in read())
+        yield from ((path, row) for row in read())
         yield "ready", {}
         pause(READ_SECONDS)
 

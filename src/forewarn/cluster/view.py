@@ -169,7 +169,7 @@ def looked(watch: Watch, look: Look) -> Watch:
     if before is None or look.lease.number > before.lease.number:
         numbers = (*numbers, (look.lease.number, look.at))
     slowest = min(_positions(look), default=look.lease.number)
-    numbers = tuple(each for each in numbers if each[0] > slowest)
+    numbers = tuple(number for number in numbers if number[0] > slowest)
     if len(numbers) > NUMBERS_KEPT:
         numbers = numbers[::2]
     new = 0 if before is None else max(look.lease.term - before.lease.term, 0)
@@ -209,7 +209,9 @@ def view(watch: Watch, now: float, *, observer: str) -> View:
 
 
 def _ordered(replicas: Iterable[ReplicaView]) -> tuple[ReplicaView, ...]:
-    return tuple(sorted(replicas, key=lambda each: (each.row.name, each.row.key)))
+    return tuple(
+        sorted(replicas, key=lambda replica: (replica.row.name, replica.row.key))
+    )
 
 
 def _positions(look: Look) -> list[int]:

@@ -92,8 +92,8 @@ class Assets:
     def sources(self) -> Mapping[str, str]:
         """Return the text of each module."""
         return {
-            name: each.content.decode("utf-8")
-            for name, each in self.files.items()
+            name: file.content.decode("utf-8")
+            for name, file in self.files.items()
             if name.endswith(".js")
         }
 

@@ -33,8 +33,8 @@ def ordered(sources: Mapping[str, str], *wanted: str) -> Iterator[str]:
             return
         known.add(name)
         for pattern in (IMPORT, AGAIN):
-            for each in pattern.finditer(sources[name]):
-                yield from visit(resolved(name, each["path"]))
+            for match in pattern.finditer(sources[name]):
+                yield from visit(resolved(name, match["path"]))
         yield name
 
     for name in wanted:
@@ -47,6 +47,9 @@ def routes(sources: Mapping[str, str]) -> list[tuple[re.Pattern[str], str]]:
     Several pages can have the same path: who looks decides which is shown.
     """
     return [
-        (re.compile(each["path"].replace("\\/", "/")), resolved(ROUTES, each["module"]))
-        for each in _ROUTE.finditer(sources[ROUTES])
+        (
+            re.compile(match["path"].replace("\\/", "/")),
+            resolved(ROUTES, match["module"]),
+        )
+        for match in _ROUTE.finditer(sources[ROUTES])
     ]

@@ -83,7 +83,7 @@ def _joined(source: str, name: str, names: Mapping[str, str]) -> str:
     def again(found: re.Match[str]) -> str:
         of = names[resolved(name, found["path"])]
         exported.extend(
-            f"{each.strip()}: {of}.{each.strip()}" for each in found["names"].split(",")
+            f"{part.strip()}: {of}.{part.strip()}" for part in found["names"].split(",")
         )
         return ""
 
@@ -105,8 +105,8 @@ def _joined(source: str, name: str, names: Mapping[str, str]) -> str:
 def _pairs(names: str, *, is_export: bool) -> str:
     """Return the names of a list, such as `a as b`, as members of an object."""
     lines: list[str] = []
-    for each in filter(None, (part.strip() for part in names.split(","))):
-        inner, _, outer = each.partition(" as ")
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        inner, _, outer = name.partition(" as ")
         pair = (outer or inner, inner) if is_export else (inner, outer or inner)
         lines.append(f"{pair[0]}: {pair[1]}")
     return ", ".join(lines)

@@ -84,7 +84,7 @@ class HeldCalls:
         """Forget a call, which is obsolete before it was made."""
         name = operation_id, generation
         if any(call.name == name for _, call in self._held):
-            self._held = deque(each for each in self._held if each[1].name != name)
+            self._held = deque(call for call in self._held if call[1].name != name)
 
     def has_ready(self) -> bool:
         """Return whether `ready` would return a call now."""

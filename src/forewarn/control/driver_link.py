@@ -251,7 +251,9 @@ class DriverLink:
             self._sightings.next_due(),
             self.abilities.next_due(),
         )
-        return min((each for each in instants if each is not None), default=None)
+        return min(
+            (instant for instant in instants if instant is not None), default=None
+        )
 
     def seen(self) -> Seen:
         """Return what is seen of VMs and not recorded; any thread may call this."""

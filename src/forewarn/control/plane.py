@@ -354,7 +354,7 @@ class Plane:
         if self._is_owing():
             instants.append(self._owed_at or self._silent_from)
         others = self._link.next_due(), self._follow_ups.next_due()
-        instants.extend(each for each in others if each is not None)
+        instants.extend(instant for instant in others if instant is not None)
         return min(instants, default=None)
 
     # Effects of a transaction

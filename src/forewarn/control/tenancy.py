@@ -85,5 +85,5 @@ def in_own_ids(work: Work, tenant: str, made: Any) -> Any:
         result = cast("dict[str, Any]", made)
         return {**result, "made": in_own_ids(work, tenant, result["made"])}
     if isinstance(made, list):
-        return [aliases.of(each) for each in cast("list[str]", made)]
+        return [aliases.of(alias) for alias in cast("list[str]", made)]
     return aliases.of(made)

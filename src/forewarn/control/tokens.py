@@ -204,7 +204,7 @@ def _check_is_free(
     The comparison ignores case, because such names are easily confused.
     """
     folded = name.casefold()
-    if not tenant and folded in {each.casefold() for each in names_in_file}:
+    if not tenant and folded in {token_name.casefold() for token_name in names_in_file}:
         raise RefusedError(
             f"the name {name} is in the token file",
             hint="Choose another name: the history identifies holders by name.",

@@ -79,12 +79,12 @@ class TrackedCall:
         except DriverError:
             return []
         lost = RunState.LOST
-        return [number for number, each in enumerate(progress) if each.state is lost]
+        return [number for number, run in enumerate(progress) if run.state is lost]
 
     def state(self) -> Probe:
         """Return the state of the whole call."""
         progress = self.progress()
-        states = {each.state for each in progress}
+        states = {run.state for run in progress}
         if states & UNDER_WAY:
             if self.directory.is_stopped:
                 return self._ended([], failed="it was stopped")
@@ -94,8 +94,10 @@ class TrackedCall:
         if self.is_step:
             return self._step_ended(progress[0])
         by_vm = [
-            (run.vm, each)
-            for run, each in zip(self.directory.plan.runs, progress, strict=True)
+            (run.vm, run_progress)
+            for run, run_progress in zip(
+                self.directory.plan.runs, progress, strict=True
+            )
         ]
         if RunState.LOST in states:
             ended = self._ended(
@@ -139,11 +141,11 @@ class TrackedCall:
                 generation=self.directory.generation,
                 verdict=Verdict.FAILED if failed else Verdict.DONE,
                 reason=failed or error,
-                down=tuple(vm for vm, each in by_vm if each.running is False),
+                down=tuple(vm for vm, run in by_vm if run.running is False),
                 paused=tuple(
-                    (vm, each.paused) for vm, each in by_vm if each.paused is not None
+                    (vm, run.paused) for vm, run in by_vm if run.paused is not None
                 ),
-                results=tuple(_result(vm, each) for vm, each in by_vm),
+                results=tuple(_result(vm, run) for vm, run in by_vm),
             ),
         )
 
@@ -151,20 +153,20 @@ class TrackedCall:
 _VERDICTS = {RunState.DONE: VmVerdict.DONE, RunState.FAILED: VmVerdict.FAILED}
 
 
-def _result(vm: str, each: Progress) -> VmResult:
+def _result(vm: str, run: Progress) -> VmResult:
     return VmResult(
         vm=vm,
         # A program that was stopped before it began did nothing; others are unknown.
-        verdict=_VERDICTS.get(each.state, VmVerdict.UNKNOWN),
-        note=each.reason,
-        running=each.running,
-        host=each.host,
+        verdict=_VERDICTS.get(run.state, VmVerdict.UNKNOWN),
+        note=run.reason,
+        running=run.running,
+        host=run.host,
     )
 
 
 def _described(progress: list[tuple[str, Progress]]) -> str:
     """Return the last output of programs by VM, for the first of them."""
-    failures = [(vm, each.reason) for vm, each in progress if each.reason]
+    failures = [(vm, run.reason) for vm, run in progress if run.reason]
     sentences = [f"vm {vm}: {reason}" for vm, reason in failures[:REASONS_TOLD_MAX]]
     if more := len(failures) - len(sentences):
         sentences.append(f"and {more} more")
@@ -217,8 +219,8 @@ class CallList:
         with self._lock:
             cases = self._cases.get(case.directory.operation_id, {})
             return [
-                each
-                for generation, each in cases.items()
+                earlier_case
+                for generation, earlier_case in cases.items()
                 if generation < case.directory.generation
             ]
 
@@ -263,7 +265,9 @@ class CallList:
         """Record that control no longer needs a report of a call."""
         with self._lock:
             case.is_reported = True
-            self._reports = deque(each for each in self._reports if each[0] is not case)
+            self._reports = deque(
+                report for report in self._reports if report[0] is not case
+            )
         # If it cannot be written, it is reported twice after a crash, which is allowed.
         with contextlib.suppress(OSError):
             case.directory.note_reported()

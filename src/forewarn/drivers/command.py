@@ -101,7 +101,7 @@ class CommandDriver:
         self._book = CallList()
         # Calls of earlier requests are reported first.
         for directory in sorted(
-            self._directories.each(), key=lambda each: each.path.name
+            self._directories.each(), key=lambda record: record.path.name
         ):
             self._book.add(directory, is_reported=directory.is_reported)
         self._observer = observer or VmObserver(programs=programs, clock=clock)
@@ -219,11 +219,11 @@ class CommandDriver:
             return False
         with case.lock:
             progress = case.progress()
-            running = [each for each in progress if each.state is RunState.RUNNING]
-            if not any(each.state in UNDER_WAY for each in progress):
+            running = [run for run in progress if run.state is RunState.RUNNING]
+            if not any(run.state in UNDER_WAY for run in progress):
                 return False
-            has_begun = any(each.state is not RunState.WAITING for each in progress)
-            if not all(each.is_watched for each in running) or (
+            has_begun = any(run.state is not RunState.WAITING for run in progress)
+            if not all(run.is_watched for run in running) or (
                 has_begun and not self._may_be_stopped(case)
             ):
                 _withdraw(case, progress)
@@ -377,6 +377,6 @@ def _withdraw(case: TrackedCall, progress: Sequence[Progress]) -> None:
     """Record that the programs which have not begun will never begin."""
     # If this cannot be recorded, the program may still begin.
     with contextlib.suppress(OSError):
-        for number, each in enumerate(progress):
-            if each.state is RunState.WAITING:
+        for number, run in enumerate(progress):
+            if run.state is RunState.WAITING:
                 case.directory.record_unstarted(number, end="withdrawn", output="")

@@ -64,8 +64,8 @@ def _abilities_by_limits(
 ) -> Iterator[Ability]:
     for vm in ("", *host.vms):
         yield Ability(able=Able.YES, vm=vm)
-    for each in limited:
-        if (not each.vm and each.host == host.host) or each.vm in host.vms:
+    for limit in limited:
+        if (not limit.vm and limit.host == host.host) or limit.vm in host.vms:
             yield Ability(
-                able=each.able, action=each.action, vm=each.vm, reason=each.reason
+                able=limit.able, action=limit.action, vm=limit.vm, reason=limit.reason
             )

@@ -86,7 +86,7 @@ def abilities_in(text: str, hosts: Sequence[HostVms]) -> dict[str, tuple[Ability
 
     A host without a valid line is missing.
     """
-    vms_by_host = {each.host: frozenset(each.vms) for each in hosts}
+    vms_by_host = {host.host: frozenset(host.vms) for host in hosts}
     abilities: dict[str, dict[tuple[str, Action | None], Ability]] = {}
     for line in _objects(text):
         host, vm = line.get("host"), line.get("vm", "")
@@ -115,7 +115,7 @@ def _abilities(line: dict[str, Any], vm: str) -> Iterator[Ability]:
             yield Ability(able=_ABLE[able], action=action, vm=vm, reason=text)
 
 
-_ABLE: dict[str, Able] = {each.value: each for each in Able}
+_ABLE: dict[str, Able] = {able.value: able for able in Able}
 _ACTIONS = {action.value: action for action in Action if action is not Action.NONE}
 
 
@@ -164,4 +164,4 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _written(objects: Sequence[Mapping[str, object]]) -> bytes:
-    return "".join(f"{json.dumps(each)}\n" for each in objects).encode()
+    return "".join(f"{json.dumps(object_)}\n" for object_ in objects).encode()

@@ -77,7 +77,7 @@ def arguments_problem(arguments: Sequence[str], known: Sequence[str]) -> str:
             if name == "to_host":
                 return "{to_host} is only available in live_migrate, redeploy and probe"
             hint = did_you_mean(name, known)
-            listed = ", ".join(f"{{{each}}}" for each in known)
+            listed = ", ".join(f"{{{placeholder}}}" for placeholder in known)
             return f"unknown placeholder {{{name}}}{hint}: use one of {listed}"
     return ""
 

@@ -234,8 +234,8 @@ class CallDirectory:
             plan.call.host,
         ):
             return None
-        for number, each in enumerate(own_plan.runs):
-            if (each.vm, each.to_host) == (run.vm, run.to_host):
+        for number, own_run in enumerate(own_plan.runs):
+            if (own_run.vm, own_run.to_host) == (run.vm, run.to_host):
                 return number
         return None
 
@@ -422,7 +422,7 @@ def end_by_mark(trace: Trace, reading: Reading) -> dict[str, Any] | None:
 def has_calls(path: Path) -> bool:
     """Return whether a directory of records has any call; change nothing."""
     try:
-        return any(_NAME.fullmatch(each.name) for each in path.iterdir())
+        return any(_NAME.fullmatch(entry.name) for entry in path.iterdir())
     except OSError:
         # The directory does not exist, or opening it later reports why it cannot be
         # used.

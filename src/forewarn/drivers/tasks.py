@@ -122,7 +122,7 @@ class Fault:
         if self.kind in _MOVING_KINDS and call.action not in MOVING_ACTIONS:
             return False
         return self.action in {None, call.action} and (
-            not self.vm or any(each.vm == self.vm for each in call.vms)
+            not self.vm or any(affected.vm == self.vm for affected in call.vms)
         )
 
 
@@ -134,7 +134,7 @@ def parse_fault(text: str) -> Fault:
     parts = text.split()
     if len(parts) < 2:  # noqa: PLR2004 - the action and the kind
         raise ValueError(f"{text!r} is not a fault: {_FORM}")
-    kind = _one_of(parts[1], {each.value: each for each in FaultKind})
+    kind = _one_of(parts[1], {fault_kind.value: fault_kind for fault_kind in FaultKind})
     rest = dict[str, str]()
     for word in parts[2:]:
         key, _, value = word.partition("=")

@@ -164,11 +164,11 @@ class Watcher:
         """Start programs up to the maximum number that may run at once."""
         progress = case.progress()
         room = self._programs.parallel
-        room -= sum(each.state is RunState.RUNNING for each in progress)
-        for number, each in enumerate(progress):
+        room -= sum(run_progress.state is RunState.RUNNING for run_progress in progress)
+        for number, run in enumerate(progress):
             if room <= 0 or self._is_over:
                 return
-            if each.state is not RunState.WAITING:
+            if run.state is not RunState.WAITING:
                 continue
             if not self.may_start():
                 return

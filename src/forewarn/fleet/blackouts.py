@@ -43,8 +43,8 @@ def times_of(blackout: Blackout, after: Micros) -> Iterator[Opening]:
         return openings_of(blackout.window, after)
     zone = zone_of(blackout.timezone)
     begins, ends = (
-        wall_clock(datetime.fromisoformat(each), zone)
-        for each in (blackout.begins, blackout.ends)
+        wall_clock(datetime.fromisoformat(text), zone)
+        for text in (blackout.begins, blackout.ends)
     )
     # A change of the clock can leave nothing of a short blackout.
     return iter([Opening(begins, ends)] if begins < ends else [])
@@ -63,7 +63,7 @@ def coming(
     They are in the order of their begins.
     """
     occurrences = (_coming(blackout, after, until) for blackout in blackouts)
-    return merge(*occurrences, key=lambda each: (each.begins, each.name))
+    return merge(*occurrences, key=lambda blackout: (blackout.begins, blackout.name))
 
 
 def _coming(blackout: Blackout, after: Micros, until: Micros) -> Iterator[Clash]:
@@ -90,4 +90,8 @@ def clash(blackouts: Sequence[Blackout], start: Micros, end: Micros) -> Clash | 
                         Clash(name=blackout.name, begins=time.opens, ends=time.closes)
                     )
                 break
-    return min(clashes, key=lambda each: (each.begins, each.name), default=None)
+    return min(
+        clashes,
+        key=lambda occurrence: (occurrence.begins, occurrence.name),
+        default=None,
+    )

@@ -140,8 +140,8 @@ class Fleet:
     ) -> Iterator[Problem]:
         """Yield a problem for each VM with a value that another VM has."""
         # Fast path: nearly always there are no duplicates.
-        each = list(chain.from_iterable(map(keys_of, self.live)))
-        if len(set(each)) == len(each):
+        values = list(chain.from_iterable(map(keys_of, self.live)))
+        if len(set(values)) == len(values):
             return
         owners: dict[tuple[str, ...], Vm] = {}
         for vm in self.live:

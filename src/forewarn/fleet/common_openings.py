@@ -110,7 +110,7 @@ class CommonOpenings:
         needed = search.apart
         for group in search.apart:
             if group in needed:
-                others = [each for each in needed if each != group]
+                others = [other for other in needed if other != group]
                 again = self._search(others, at)
                 if again.opens is None and again.until >= search.until:
                     needed = again.apart
@@ -127,7 +127,7 @@ class CommonOpenings:
             opens = self._open_together(closing, opens, until)
             if opens > until or self.looks >= self._most:
                 return Search(opens=None, until=min(opens, until), apart=tuple(joined))
-            coming = [(self._first_opening(each, opens), each) for each in left]
+            coming = [(self._first_opening(group, opens), group) for group in left]
             opening, last = max(coming, default=(Opening(opens, opens), -1))
             if opening.opens <= opens:
                 return Search(opens=opens, until=opens)

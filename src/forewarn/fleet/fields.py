@@ -66,8 +66,8 @@ def _size(option: Option, value: object) -> int:
 
 
 def _addresses(option: Option, value: object) -> tuple[str, ...]:
-    each = cast("list[object]", value) if isinstance(value, list) else [value]
-    return tuple(normal_address(_text(option, text)) for text in each)
+    texts = cast("list[object]", value) if isinstance(value, list) else [value]
+    return tuple(normal_address(_text(option, text)) for text in texts)
 
 
 class Forms:
@@ -267,8 +267,8 @@ def _derived_if_like(vm_id: str, name: str) -> str:
 
 
 _USUAL: Mapping[Kind, Mapping[str, tuple[str, object]]] = {
-    kind: {field.attribute: (field.key, field.default) for field in each}
-    for kind, each in FIELDS.items()
+    kind: {field.attribute: (field.key, field.default) for field in fields_}
+    for kind, fields_ in FIELDS.items()
 }
 """Key and default of each attribute."""
 
@@ -307,7 +307,7 @@ def value_of(
 
 
 _BY_KEY: Mapping[Kind, Mapping[str, Field]] = {
-    kind: {field.key: field for field in each} for kind, each in FIELDS.items()
+    kind: {field.key: field for field in fields_} for kind, fields_ in FIELDS.items()
 }
 
 
@@ -316,9 +316,9 @@ def _frozen(field: Field, value: Any) -> Any:
     if field.option.form is Forms.SCOPE_KIND:
         return ScopeKind(value)
     if field.option.form is Forms.WINDOWS:
-        names = [each.name for each in fields(Window)]
+        names = [column.name for column in fields(Window)]
         return tuple(
-            Window(**dict(zip(names, _as_tuple(each), strict=True))) for each in value
+            Window(**dict(zip(names, _as_tuple(item), strict=True))) for item in value
         )
     return _as_tuple(value)
 

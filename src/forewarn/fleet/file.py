@@ -297,7 +297,9 @@ def read_drafts(
     reader.read()
     _fill_tenants(reader)
     drafts = reader.drafts
-    values = {kind: [draft.values for draft in each] for kind, each in drafts.items()}
+    values = {
+        kind: [draft.values for draft in of_kind] for kind, of_kind in drafts.items()
+    }
     own = _own_scopes(drafts[Kind.VM])
     scopes = list(_records(Kind.SCOPE, Scope, chain(values[Kind.SCOPE], own)))
     hosts = list(_records(Kind.HOST, Host, values[Kind.HOST]))
@@ -415,11 +417,11 @@ def _refuse(
 
 
 def _records(
-    kind: Kind, model: type[_Record], each: Iterable[dict[str, Any]]
+    kind: Kind, model: type[_Record], rows: Iterable[dict[str, Any]]
 ) -> Iterator[_Record]:
     """Yield the objects with these attributes."""
     blank = _blank(model)
-    for values in each:
+    for values in rows:
         values["applied"] = wish_of(kind, values["name"], values)
         yield changed(blank, **values)
 
@@ -430,7 +432,7 @@ def _blank(model: type[_Record]) -> _Record:
     Calling the class for each object takes twice as long: with 100,000 VMs that is a
     noticeable part of a second.
     """
-    needed = [each.name for each in fields(model) if each.default is MISSING]
+    needed = [column.name for column in fields(model) if column.default is MISSING]
     blank: dict[str, Any] = dict.fromkeys(needed, "")
     return model(**blank)
 

@@ -128,12 +128,12 @@ def _tables(parsed: Mapping[str, object], name: str) -> dict[str, object]:
             message = f"must be a list of objects, not {what(entries)}"
             problems.append(_problem(name, f".{key}", message))
         else:
-            tables[kind.value] = each = cast("list[object]", entries)
+            tables[kind.value] = rows = cast("list[object]", entries)
             problems += (
                 _problem(
                     name, f".{key}[{index}]", f"must be an object, not {what(entry)}"
                 )
-                for index, entry in enumerate(each)
+                for index, entry in enumerate(rows)
                 if not isinstance(entry, dict)
             )
     if problems:
@@ -199,9 +199,9 @@ def _whole_number(digits: str) -> int:
 def _long_number(text: str) -> tuple[int, str]:
     """Return the line of the first number with too many digits, and a message."""
     number = next(
-        each
-        for each in _TEXT_OR_NUMBER.finditer(text)
-        if len(each["digits"] or "") > DIGITS_MAX and each["digits"] == each[0]
+        match
+        for match in _TEXT_OR_NUMBER.finditer(text)
+        if len(match["digits"] or "") > DIGITS_MAX and match["digits"] == match[0]
     )
     column = number.start() - text.rfind("\n", 0, number.start())
     return text.count("\n", 0, number.start()) + 1, (

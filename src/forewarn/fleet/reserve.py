@@ -20,7 +20,7 @@ NO_RESERVE = Amount(value=0)
 RESERVED_HOSTS_MAX = 1_000
 """Maximum hosts of a reserve: the size of a large pool."""
 
-KEYS = tuple(each.key for each in RESOURCES)
+KEYS = tuple(resource.key for resource in RESOURCES)
 """Keys of the resources, in the order of `use_of`: `capacity`, `vcpu` and `memory`."""
 
 

@@ -143,10 +143,10 @@ def _with_values(kind: Kind, have: _Record, source: Source, values: str) -> _Rec
         after = replace(after, is_missing=False)
     old_values, new_values = base_of(have), base_of(after)
     changed = {
-        each.attribute: value_of(kind, have, each.key, new_values)
-        for each in FIELDS[kind]
+        column.attribute: value_of(kind, have, column.key, new_values)
+        for column in FIELDS[kind]
         # The record of a deleted VM has no values to keep.
-        if is_deleted(have) or old_values.get(each.key) != new_values.get(each.key)
+        if is_deleted(have) or old_values.get(column.key) != new_values.get(column.key)
     }
     return replace(after, **changed)
 
@@ -159,8 +159,8 @@ def desired(kind: Kind, want: Record, have: Record) -> Record:
     return replace(
         want,
         **{
-            each.attribute: value_of(kind, have, each.key, values)
-            for each in FIELDS[kind]
+            column.attribute: value_of(kind, have, column.key, values)
+            for column in FIELDS[kind]
         },
     )
 

@@ -228,7 +228,9 @@ def _address_faults(vm: Vm) -> _Faults:
     if len(vm.addresses) > ADDRESSES_MAX:
         count = len(vm.addresses)
         yield "address", f"a VM has at most {ADDRESSES_MAX} addresses, not {count}"
-    doubled = [each for each in set(vm.addresses) if vm.addresses.count(each) > 1]
+    doubled = [
+        address for address in set(vm.addresses) if vm.addresses.count(address) > 1
+    ]
     if doubled:
         yield "address", f"{listed(sorted(doubled))} is listed twice"
     for text in vm.addresses:

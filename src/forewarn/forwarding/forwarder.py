@@ -158,8 +158,8 @@ class Forwarder:
     ) -> None:
         """Answer when the result is served here, so that a VM reads what it wrote."""
         await self._has_come(answer)
-        for each, refusal in zip(some, refusals, strict=True):
-            each.answer(None if refusal is None else str(refusal))
+        for request, refusal in zip(some, refusals, strict=True):
+            request.answer(None if refusal is None else str(refusal))
 
     async def _set_enabled(
         self, some: Sequence[QueuedRequest], answer: Mapping[str, Any]

@@ -221,10 +221,10 @@ def _disable_pacing(listener: asyncio.Server) -> None:
     the 7 µs of a GET. A response is a packet or two to a nearby guest, so congestion
     control is not needed.
     """
-    for each in listener.sockets:
+    for socket_ in listener.sockets:
         # If it is not available, the machine's default also works.
         with contextlib.suppress(OSError):
-            each.setsockopt(
+            socket_.setsockopt(
                 socket.IPPROTO_TCP, socket.TCP_CONGESTION, limits.CONGESTION
             )
 
@@ -234,11 +234,11 @@ def _keep_alive(listener: asyncio.Server) -> None:
 
     The accepted connections inherit the options of the listening socket.
     """
-    for each in listener.sockets:
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for socket_ in listener.sockets:
+        socket_.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (
             (socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE_SECONDS),
             (socket.TCP_KEEPINTVL, limits.KEEPALIVE_INTERVAL_SECONDS),
             (socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES),
         ):
-            each.setsockopt(socket.IPPROTO_TCP, option, value)
+            socket_.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -164,8 +164,8 @@ class IdleSweep(_Timed):
 
     def _check(self, left: Iterator[Sweepable]) -> None:
         together = [*itertools.islice(left, TOGETHER_MAX)]
-        for each in together:
-            each.check_idle()
+        for connection in together:
+            connection.check_idle()
         if together:
             self._timer = asyncio.get_running_loop().call_soon(self._check, left)
         else:

@@ -225,18 +225,18 @@ def _resources(
         warnings.append(f"Resources of event {event_id} is {_kind(value)}, not a list")
         value = [value] if isinstance(value, str) else []
     names: dict[str, None] = {}
-    for each in cast("list[object]", value):
-        if not isinstance(each, str) or not each.strip():
-            warnings.append(f"Resources of event {event_id} contains {_kind(each)}")
+    for name in cast("list[object]", value):
+        if not isinstance(name, str) or not name.strip():
+            warnings.append(f"Resources of event {event_id} contains {_kind(name)}")
             continue
-        names[_clean(each, WORD_MAX)] = None
+        names[_clean(name, WORD_MAX)] = None
     return tuple(names)
 
 
 def _tells_names(value: object) -> bool:
     """Return whether all names of an event can be read."""
     several = cast("list[object]", value if isinstance(value, list) else [value])
-    named = [isinstance(each, str) and bool(each.strip()) for each in several]
+    named = [isinstance(name, str) and bool(name.strip()) for name in several]
     return bool(named) and all(named)
 
 
@@ -259,9 +259,9 @@ def _not_before(
 
 def _other_time(text: str, event_id: str, warnings: list[str]) -> Micros | None:
     """Return the time of a string that does not follow clause 2.7; None: it has none."""
-    for each in (text, f"{text}Z"):
+    for text_ in (text, f"{text}Z"):
         try:
-            instant = parse_instant(each)
+            instant = parse_instant(text_)
         except (ValueError, OverflowError):
             continue
         warnings.append(

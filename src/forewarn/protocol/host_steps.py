@@ -97,8 +97,8 @@ class StepRules:
 
     def find(self, name: str) -> StepRule | None:
         """Return the rule of a step; None: the driver cannot run it."""
-        for each, rule in self.rules:
-            if each == name:
+        for rule_name, rule in self.rules:
+            if rule_name == name:
                 return rule
         return StepRule() if self.takes_any else None
 

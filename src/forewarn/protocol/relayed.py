@@ -181,7 +181,7 @@ def _list(members: Mapping[str, object], name: str) -> list[object]:
 
 
 def _texts(members: Mapping[str, object], name: str) -> list[str]:
-    return [_typed(each, name, str) for each in _list(members, name)]
+    return [_typed(text, name, str) for text in _list(members, name)]
 
 
 def _typed(value: object, name: str, kind: type[T]) -> T:

@@ -157,11 +157,11 @@ class Visit:
 
     def step(self, kind: StepKind) -> HostStep | None:
         """Return the step of a kind; None: the visit has none."""
-        return next((each for each in self.steps if each.kind is kind), None)
+        return next((step for step in self.steps if step.kind is kind), None)
 
     def result(self, kind: StepKind) -> StepResult | None:
         """Return the result of the step of a kind; None: it has none."""
-        return next((each for each in self.results if each.kind is kind), None)
+        return next((result for result in self.results if result.kind is kind), None)
 
     @property
     def current_kind(self) -> StepKind | None:
@@ -171,7 +171,7 @@ class Visit:
     @property
     def last_result(self) -> StepResult | None:
         """Return the newest result."""
-        return max(self.results, key=lambda each: each.at, default=None)
+        return max(self.results, key=lambda result: result.at, default=None)
 
 
 STEP_OF_STATE = {

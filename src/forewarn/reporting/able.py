@@ -60,7 +60,7 @@ def of_vm(reader: Reader, vm: Vm) -> list[Json]:
         known = rows.get(row["action"])
         if known is None or known["able"] == Able.UNKNOWN.value:
             rows[row["action"]] = row
-    return [rows[each.value] for each in ACTIONS if each.value in rows]
+    return [rows[action.value] for action in ACTIONS if action.value in rows]
 
 
 def _of_host_part(found: HostAbilities | None, vm: Vm) -> Iterator[Json]:

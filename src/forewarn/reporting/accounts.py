@@ -110,7 +110,12 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
                 "by": _by(entry),
                 "detail": operators.detail_of(entry),
                 "scope": next(
-                    (scopes[each] for each in entry.subjects if each in scopes), None
+                    (
+                        scopes[subject]
+                        for subject in entry.subjects
+                        if subject in scopes
+                    ),
+                    None,
                 ),
             }
         )

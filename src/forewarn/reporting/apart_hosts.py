@@ -111,8 +111,8 @@ def _told(found: _Windowed, grouped: dict[frozenset[str], list[str]]) -> list[Js
         looked[windows] = never is not None
         if never is not None:
             hosts.setdefault(never, []).extend(named)
-    most = sorted(hosts.items(), key=lambda each: (-len(each[1]), each[0].scopes))
-    return [_group(found, *each) for each in most[:GROUPS_TOLD_MAX]]
+    most = sorted(hosts.items(), key=lambda item: (-len(item[1]), item[0].scopes))
+    return [_group(found, *group) for group in most[:GROUPS_TOLD_MAX]]
 
 
 def _group(found: _Windowed, never: NoCommonWindow, hosts: list[str]) -> Json:

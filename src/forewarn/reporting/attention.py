@@ -138,7 +138,7 @@ def problems(
         all_problems = [sighted(problem, around.seen.early) for problem in all_problems]
         all_problems += _around(around)
         all_problems += stopped_vms.problems(reader, around.seen)
-    return sorted(all_problems, key=lambda each: each.key)
+    return sorted(all_problems, key=lambda problem: problem.key)
 
 
 def report(problem: Problem) -> Json:
@@ -246,8 +246,8 @@ class _Search:
             ):
                 kind, actions = _CAMPAIGN_TROUBLES[trouble.kind]
                 text, short = (
-                    rollouts.trouble(campaign, trouble.kind, waits=each)
-                    for each in (waits.text, waits.short or waits.text)
+                    rollouts.trouble(campaign, trouble.kind, waits=text)
+                    for text in (waits.text, waits.short or waits.text)
                 )
                 if held is not None and trouble.kind is TroubleKind.HELD:
                     why = operators.reason(held.blocker)

@@ -62,14 +62,14 @@ def _held(
     hosts, until = Counter[str](), dict[str, Micros]()
     campaigns = defaultdict[str, set[str]](set)
     all_held = held.by_blackouts(reader, now=now) + held.by_campaigns(reader, now=now)
-    for each in all_held:
-        blocker = each.blocker
+    for hold in all_held:
+        blocker = hold.blocker
         if isinstance(blocker, InBlackout) and not blocker.campaign:
             name = blocker.blackout
-            hosts[name] += each.hosts
-            before = until.get(name, each.until)
-            until[name] = max(before, each.until) if before and each.until else 0
-            campaigns[name].update(_campaigns_of(reader, each))
+            hosts[name] += hold.hosts
+            before = until.get(name, hold.until)
+            until[name] = max(before, hold.until) if before and hold.until else 0
+            campaigns[name].update(_campaigns_of(reader, hold))
     return hosts, until, campaigns
 
 

@@ -172,7 +172,7 @@ class CampaignFigures:
 
         return {
             "hours": {
-                format_instant(each): self._hours[each] for each in sorted(self._hours)
+                format_instant(hour): self._hours[hour] for hour in sorted(self._hours)
             },
             "tenants": [
                 self._tenants[tenant].report(tenant)

@@ -34,7 +34,7 @@ ENTRIES_MAX = 5_000
 """Maximum new entries of the history that are read: a tenth of a second's work. After
 more, the whole campaign is read again."""
 
-_HOST_CHANGES = frozenset(each for each in AuditKind if each.name.startswith("HOST_"))
+_HOST_CHANGES = frozenset(kind for kind in AuditKind if kind.name.startswith("HOST_"))
 """The kinds of entries after which a host can stand elsewhere, and some others."""
 
 

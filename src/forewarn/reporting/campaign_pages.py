@@ -44,11 +44,13 @@ def newest_of(
     campaigns = reader.latest(stored, before=start and f"ca-{start}", limit=limit)
     rollouts = reader.latest(implied, before=start and f"ro-{start}", limit=limit)
     newest = sorted(
-        [*campaigns, *rollouts], key=lambda each: _start_in(each.key), reverse=True
+        [*campaigns, *rollouts], key=lambda record: _start_in(record.key), reverse=True
     )
     return [
-        implied_campaigns.record_of(reader, each) if isinstance(each, Request) else each
-        for each in newest[:limit]
+        implied_campaigns.record_of(reader, record)
+        if isinstance(record, Request)
+        else record
+        for record in newest[:limit]
     ]
 
 

@@ -111,7 +111,7 @@ def plan_request(
 def terms_of(policy: Policy) -> Terms:
     """Return the settings of a service that plans depend on."""
     return Terms(
-        notices={each: campaign_gate.notice_of(policy, each) for each in Impact},
+        notices={impact: campaign_gate.notice_of(policy, impact) for impact in Impact},
         speed=policy.speed,
         recovery=policy.recovery,
         reserve=policy.reserve,
@@ -186,8 +186,8 @@ def note_abilities(
         if number is None or not fleet.vms[number]:
             continue
         if any(
-            each.able is Able.UNKNOWN and each.action in {None, *needed}
-            for each in record.told
+            ability.able is Able.UNKNOWN and ability.action in {None, *needed}
+            for ability in record.told
         ):
             untold.add(record.host)
         first = next(told.not_possible(reader, record, needed), None)
@@ -353,21 +353,21 @@ def plan_report(plan: CampaignPlan, *, fleet_hosts: int, hosts_max: int) -> Json
         "stages": _stages(plan),
         "sets": max(plan.sets) + 1,
         "sets_at_least": plan.least_sets,
-        "bounds": [_bound(each) for each in plan.bounds],
+        "bounds": [_bound(bound) for bound in plan.bounds],
         "refused_count": len(plan.refusals),
-        "refused_by_reason": dict(Counter(each.reason.value for each in plan.refusals)),
+        "refused_by_reason": dict(Counter(left.reason.value for left in plan.refusals)),
         "refused": [
             {
-                "host": each.host,
-                "reason": each.reason.value,
-                "message": wording.refusal(each),
+                "host": refusal.host,
+                "reason": refusal.reason.value,
+                "message": wording.refusal(refusal),
             }
-            for each in plan.refusals[:REFUSALS_TOLD_MAX]
+            for refusal in plan.refusals[:REFUSALS_TOLD_MAX]
         ],
         "warnings": wording.warnings(plan),
         "openings": [
-            {"opens": format_instant(each.opens), "closes": format_instant(each.closes)}
-            for each in plan.openings
+            {"opens": format_instant(span.opens), "closes": format_instant(span.closes)}
+            for span in plan.openings
         ],
         "blackouts": list(map(time_of_blackout, plan.blackouts)),
         "measured": None if plan.measured is None else _measured(plan.measured),
@@ -397,15 +397,15 @@ def _held(reader: Reader, plan: CampaignPlan) -> list[Json]:
     )
     return [
         {
-            "campaign": each.campaign_id,
-            "name": each.name,
-            "state": each.state.value,
-            "host_count": len(each.hosts),
-            "hosts": each.hosts[:HELD_TOLD_MAX],
-            "refuses_start": not each.is_taken_over,
-            **_advice(each),
+            "campaign": holding.campaign_id,
+            "name": holding.name,
+            "state": holding.state.value,
+            "host_count": len(holding.hosts),
+            "hosts": holding.hosts[:HELD_TOLD_MAX],
+            "refuses_start": not holding.is_taken_over,
+            **_advice(holding),
         }
-        for each in holdings
+        for holding in holdings
     ]
 
 
@@ -437,7 +437,7 @@ def _measured(found: Measured) -> Json:
 
 def _counts(found: Mapping[str, int]) -> list[Json]:
     """Return the values of a label with the most hosts, in the order of their names."""
-    most = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    most = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [
         {"value": value, "hosts": hosts}
         for value, hosts in sorted(most[:GROUPS_TOLD_MAX])

@@ -76,7 +76,7 @@ def campaign_racks(reader: Reader, campaign: CampaignRecord) -> Json:
                 "stage": stage,
                 "rack": rack,
                 "hosts": counts[stage, rack].total(),
-                **{each.value: counts[stage, rack][each] for each in HostCourse},
+                **{course.value: counts[stage, rack][course] for course in HostCourse},
             }
             for stage, rack in rows[:ROWS_MAX]
         ],

@@ -119,9 +119,9 @@ def _others(
     reader: Reader, campaign: CampaignRecord, operation: Operation
 ) -> Iterator[Micros]:
     """Yield when the other attempts on the host of an operation ended."""
-    for each in campaign_courses.on_host(reader, campaign, operation.host):
-        if each.ended_at and each.operation_id != operation.operation_id:
-            yield ended_at(each.ended_at, visit_of(reader, each))
+    for other in campaign_courses.on_host(reader, campaign, operation.host):
+        if other.ended_at and other.operation_id != operation.operation_id:
+            yield ended_at(other.ended_at, visit_of(reader, other))
 
 
 def state_of_attempt(operation: Operation, visit: Visit | None) -> str:
@@ -152,7 +152,7 @@ def waited_since(
     The first one waits since the start of the campaign, another one since the end of the
     attempt before. `ends` has the ends of the other attempts on the host.
     """
-    return max((each for each in ends if each <= announced), default=campaign.created)
+    return max((end for end in ends if end <= announced), default=campaign.created)
 
 
 def _times(

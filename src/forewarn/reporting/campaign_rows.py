@@ -91,9 +91,9 @@ def _hosts(expected: Expected, selection: RowSelection) -> Iterator[Host]:
         names = (name for name in sorted(few) if name > selection.after)
         hosts = (reader.get(Host, name) for name in names)
         yield from (
-            each
-            for each in hosts
-            if each is not None and set(selection.places) <= set(places_of(each))
+            host
+            for host in hosts
+            if host is not None and set(selection.places) <= set(places_of(host))
         )
         return
     first = min(selection.places, key=_size_of, default="")

@@ -149,7 +149,7 @@ def _report(reader: Reader, played: Played, hosts_max: int) -> Json:
         "notice": _notice(last),
         "budgets": list(_budgets(plan, reader, courses, played)),
         "warnings": _warnings(played),
-        "hosts": [_host(each) for each in shown],
+        "hosts": [_host(course) for course in shown],
         "hosts_left_out": len(last) - len(shown),
     }
 
@@ -159,7 +159,7 @@ def _courses(
 ) -> dict[str, HostCourse]:
     """Return the last attempt of each host that was announced."""
     record = played.record
-    labels = [each.label for each in played.plan.campaign.budget.by]
+    labels = [limit.label for limit in played.plan.campaign.budget.by]
     failed = dict(record.failed)
     by_host: dict[str, HostCourse] = {}
     first = replace(record, stage=1)
@@ -174,7 +174,9 @@ def _courses(
         )
         for event in events:
             tenants[event.tenant] += len(event.resources)
-            domains.update((event.scope, each.fault_domain) for each in event.resources)
+            domains.update(
+                (event.scope, resource.fault_domain) for resource in event.resources
+            )
         host = reader.get(Host, operation.host)
         visit = reader.get(Visit, operation.visit) if operation.visit else None
         freed = operation.ended_at if visit is None else visit.ended_at
@@ -218,33 +220,39 @@ def _waits(
     reader: Reader, played: Played, operations: Sequence[Operation]
 ) -> list[Json]:
     """Return why the first hosts that wait do so."""
-    waiting = [each for each in operations if not each.ended_at][:WAITING_TOLD_MAX]
+    waiting = [operation for operation in operations if not operation.ended_at][
+        :WAITING_TOLD_MAX
+    ]
     return [
         {
-            "host": each.host,
+            "host": operation.host,
             "reasons": operators.reasons(
-                obstacles.why_waiting(reader, each, now=played.stopped)[:REASONS_MAX]
+                obstacles.why_waiting(reader, operation, now=played.stopped)[
+                    :REASONS_MAX
+                ]
             ),
         }
-        for each in waiting
+        for operation in waiting
     ]
 
 
 def _stages(record: CampaignRecord, courses: Sequence[HostCourse]) -> Iterator[Json]:
     by_stage = defaultdict[int, list[HostCourse]](list)
-    for each in courses:
-        by_stage[each.stage].append(each)
+    for course in courses:
+        by_stage[course.stage].append(course)
     for number, stage in enumerate(record.stages, start=1):
         of_stage = by_stage[number]
-        ends = [each.ended for each in of_stage if each.ended]
+        ends = [course.ended for course in of_stage if course.ended]
         yield {
             "stage": number,
             "hosts": stage.hosts,
-            "done": sum(1 for each in of_stage if each.ended and not each.has_failed),
-            "failed": sum(1 for each in of_stage if each.has_failed),
+            "done": sum(
+                1 for course in of_stage if course.ended and not course.has_failed
+            ),
+            "failed": sum(1 for course in of_stage if course.has_failed),
             "approval": stage.approval,
             "begins": instant_or_none(
-                min((each.announced for each in of_stage), default=0)
+                min((course.announced for course in of_stage), default=0)
             ),
             "ends": instant_or_none(max(ends, default=0)),
         }
@@ -266,8 +274,8 @@ def _periods(
         yield {
             "opens": format_instant(opens),
             "closes": format_instant(closes),
-            "done": sum(1 for each in ends if not each.has_failed),
-            "failed": sum(1 for each in ends if each.has_failed),
+            "done": sum(1 for course in ends if not course.has_failed),
+            "failed": sum(1 for course in ends if course.has_failed),
         }
 
 
@@ -275,10 +283,10 @@ def _bounds(
     campaign: Campaign, begins: Micros, ended: Micros
 ) -> Iterator[tuple[Micros, Micros]]:
     if campaign.windows:
-        for number, each in enumerate(openings(campaign.windows, begins)):
-            if number == PERIODS_MAX or (number and each.opens > ended):
+        for number, opening in enumerate(openings(campaign.windows, begins)):
+            if number == PERIODS_MAX or (number and opening.opens > ended):
                 return
-            yield each.opens, each.closes
+            yield opening.opens, opening.closes
     else:
         days = range(begins - begins % DAY, ended + DAY, DAY)
         yield from list(pairwise(days))[:PERIODS_MAX]
@@ -308,7 +316,7 @@ def _interruptions(reader: Reader, played: Played) -> list[Json]:
 def _moves(operations: Sequence[Operation]) -> Json:
     moves = Counter[str]()
     for operation in operations:
-        moves.update(each.vm for each in operation.moves if each.done and each.to_host)
+        moves.update(move.vm for move in operation.moves if move.done and move.to_host)
     return {
         "vms": len(moves),
         "moves": moves.total(),
@@ -318,14 +326,15 @@ def _moves(operations: Sequence[Operation]) -> Json:
 
 def _notice(courses: Sequence[HostCourse]) -> Json:
     """Return how much of their notice hosts with VMs have used."""
-    announced = [each for each in courses if each.vms and each.started]
-    notice = sum(each.not_before - each.announced for each in announced)
+    announced = [course for course in courses if course.vms and course.started]
+    notice = sum(course.not_before - course.announced for course in announced)
     used = sum(
-        min(each.started, each.not_before) - each.announced for each in announced
+        min(course.started, course.not_before) - course.announced
+        for course in announced
     )
     return {
         "hosts": len(announced),
-        "approved_hosts": sum(1 for each in announced if each.was_approved),
+        "approved_hosts": sum(1 for course in announced if course.was_approved),
         "given_minutes": round(notice / MINUTE / len(announced), 1)
         if announced
         else 0.0,
@@ -343,11 +352,11 @@ def _budgets(
     limits, budget = plan.limits, plan.campaign.budget
     spans = [
         (
-            each,
-            each.announced,
-            played.ended if each.has_failed else each.freed or played.ended,
+            course,
+            course.announced,
+            played.ended if course.has_failed else course.freed or played.ended,
         )
-        for each in courses.values()
+        for course in courses.values()
     ]
     hosts = [(begins, ends, "", 1) for _, begins, ends in spans]
     yield _peak("in-flight", "", peak(hosts, {"": limits.in_flight}))
@@ -363,17 +372,17 @@ def _budgets(
                 for number, value in enumerate(group.column.names)
             }
             uses = [
-                (begins, ends, each.groups[group.label], 1)
-                for each, begins, ends in spans
-                if group.label in each.groups
+                (begins, ends, course.groups[group.label], 1)
+                for course, begins, ends in spans
+                if group.label in course.groups
             ]
             yield _peak("group", group.label, peak(uses, most))
     totals = Counter(vm.tenant for vm in every(reader, kinds.ALL_VMS))
     amount = budget.tenant_vms
     vms = [
         (begins, ends, tenant, count)
-        for each, begins, ends in spans
-        for tenant, count in each.tenants.items()
+        for course, begins, ends in spans
+        for tenant, count in course.tenants.items()
     ]
     per_tenant = (
         {}
@@ -383,8 +392,8 @@ def _budgets(
     yield _peak("tenant-vms", "", peak(vms, per_tenant))
     # A fault domain is free with its VMs, and a failed host keeps its other places.
     busy = [
-        (each, each.announced, each.undisturbed or played.ended)
-        for each in courses.values()
+        (course, course.announced, course.undisturbed or played.ended)
+        for course in courses.values()
     ]
     yield _peak("overlap-notice", "", _domains_peak(busy, limits.overlap + 1))
 
@@ -394,8 +403,8 @@ def _domains_peak(
 ) -> Peak | None:
     """Return when most fault domains of a scope were announced, in work or recovering."""
     by_domain = defaultdict[tuple[str, int], list[tuple[Micros, Micros]]](list)
-    for each, begins, ends in spans:
-        for domain in each.domains:
+    for course, begins, ends in spans:
+        for domain in course.domains:
             by_domain[domain].append((begins, ends))
     uses = [
         (begins, ends, scope, 1)

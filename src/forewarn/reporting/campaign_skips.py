@@ -31,10 +31,13 @@ def campaign_skips(reader: Reader, campaign: CampaignRecord) -> Json:
         return {"skipped_count": 0, "skipped": []}
     attempts = campaign_courses.of_campaign(reader, reader, campaign)
     failed = frozenset(campaign.failed_hosts)
-    last = (each[-1] for each in campaign_courses.by_host(attempts).values())
+    last = (
+        attempts_of_host[-1]
+        for attempts_of_host in campaign_courses.by_host(attempts).values()
+    )
     skipped = sorted(
         (attempt for attempt in last if _is_skipped(campaign, attempt, failed)),
-        key=lambda each: each.position,
+        key=lambda attempt: attempt.position,
     )
     return {
         "skipped_count": len(skipped),

@@ -211,7 +211,7 @@ def campaign_sums(
     sums = _Sums()
     visits = _visits(reader, campaign)
     attempts = _attempts(reader, campaign, sums, visits)
-    names = {each.operation_id for each in attempts}
+    names = {attempt.operation_id for attempt in attempts}
     span = (min(names, default=""), max(names, default=""))
     announced, approvals = _events(reader, names, span, figures)
     ends: defaultdict[str, list[Micros]] = defaultdict(list)
@@ -294,12 +294,12 @@ def _attempts(
     ):
         state = fields[_FIELDS.index("state")]
         could_not = could_not_move(state, action, is_any_down=any(down))
-        each = _Attempt._make((*fields, could_not))
-        if visit := visits.get(each.operation_id):
-            each = each._replace(ended_at=visit.at)
-        is_started = bool(each.started_at)
-        sums.add_moves(each.host, vms, to_hosts, done, is_started=is_started)
-        attempts.append(each)
+        attempt = _Attempt._make((*fields, could_not))
+        if visit := visits.get(attempt.operation_id):
+            attempt = attempt._replace(ended_at=visit.at)
+        is_started = bool(attempt.started_at)
+        sums.add_moves(attempt.host, vms, to_hosts, done, is_started=is_started)
+        attempts.append(attempt)
     return attempts
 
 
@@ -335,7 +335,7 @@ def _of(names: set[str], page: Columns) -> Columns:
     """
     if names.issuperset(page[0]):
         return page
-    chosen = [each in names for each in page[0]]
+    chosen = [operation_id in names for operation_id in page[0]]
     return [[*compress(column, chosen)] for column in page]
 
 
@@ -390,7 +390,9 @@ def _document(reader: Reader, sums: _Sums) -> Json:
     return {
         "attempts": sums.attempts,
         "states": dict(states),
-        "stages": {str(each): dict(sums.stages[each]) for each in sorted(sums.stages)},
+        "stages": {
+            str(stage): dict(sums.stages[stage]) for stage in sorted(sums.stages)
+        },
         "seconds": {name: seconds(sums.phases[name]) for name in _PHASES},
         "vms": len(sums.vms),
         "moves_per_vm": {

@@ -113,11 +113,11 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         ],
         "halted": None if halt is None else _halt_report(halt),
         "pauses": [
-            {"by": each.by.text, "reason": each.reason, "at": format_instant(each.at)}
-            for each in campaign.pauses
+            {"by": one.by.text, "reason": one.reason, "at": format_instant(one.at)}
+            for one in campaign.pauses
         ],
         "windows": list(map(line_of, campaign.windows)),
-        "blackouts": [blackout_report(each, now=now) for each in campaign.blackouts],
+        "blackouts": [blackout_report(row, now=now) for row in campaign.blackouts],
         "checks": list(campaign.checks),
         "warnings": _warnings(campaign, request),
         "waits_for": why.text,
@@ -142,7 +142,7 @@ def _warnings(campaign: CampaignRecord, request: Request) -> list[str]:
     """
     if campaign.name == campaign.request:
         return []
-    has_work = any(each.kind is StepKind.WORK for each in request.steps)
+    has_work = any(step.kind is StepKind.WORK for step in request.steps)
     warning = "" if has_work else campaign_texts.without_work(campaign.impact)
     return [warning] if warning else []
 
@@ -210,7 +210,9 @@ def why_waiting(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Wai
         )
     deferred = deferred_count(reader, campaign)
     if deferred and not request.in_flight and deferred == campaign.left:
-        until = min((each.due_at for each in _waiting(reader, campaign)), default=0)
+        until = min(
+            (operation.due_at for operation in _waiting(reader, campaign)), default=0
+        )
         return Waiting(rollouts.only_deferred(campaign.name, deferred, until), until)
     return _why_no_turn(reader, campaign)
 
@@ -242,17 +244,17 @@ def held_stage(reader: Reader, campaign: CampaignRecord) -> HeldStage | None:
         return None
     stages: list[HeldStage] = []
     planned = every(reader, kinds.PLANNED_OF_REQUEST, campaign.request)
-    for each in islice(planned, HELD_HOSTS_MAX):
-        if campaign.stage_of(each.position) != campaign.stage:
+    for operation in islice(planned, HELD_HOSTS_MAX):
+        if campaign.stage_of(operation.position) != campaign.stage:
             continue
-        blocker = _last_to_open(each)
+        blocker = _last_to_open(operation)
         if blocker is None:
             return None
-        held = HeldStage(host=each.host, blocker=blocker, until=end_of(blocker))
+        held = HeldStage(host=operation.host, blocker=blocker, until=end_of(blocker))
         stages.append(held)
         unread -= 1
         if not unread:
-            return min(stages, key=lambda each: each.until)
+            return min(stages, key=lambda stage: stage.until)
     return None
 
 
@@ -281,8 +283,8 @@ def _why_never(reader: Reader, campaign: CampaignRecord) -> str:
         return ""
     in_stage = _first_of_stage(reader, campaign)
     reasons = [
-        next((e for e in each.held_by if isinstance(e, NoCommonWindow)), None)
-        for each in in_stage
+        next((e for e in operation.held_by if isinstance(e, NoCommonWindow)), None)
+        for operation in in_stage
     ]
     if not reasons or reasons[0] is None or None in reasons:
         return ""
@@ -306,11 +308,11 @@ def _why_no_turn(reader: Reader, campaign: CampaignRecord) -> Waiting:
     """
     if _has_turn(reader, campaign):
         return Waiting("")
-    for each in _first_of_stage(reader, campaign):
-        if each.held_by:
-            blocker = actionable_first(each.held_by)[0]
+    for operation in _first_of_stage(reader, campaign):
+        if operation.held_by:
+            blocker = actionable_first(operation.held_by)[0]
             reason = operators.reason(blocker)
-            return Waiting(rollouts.first_host(each.host, reason), end_of(blocker))
+            return Waiting(rollouts.first_host(operation.host, reason), end_of(blocker))
     return Waiting("")
 
 
@@ -356,13 +358,13 @@ def _deferred(reader: Reader, campaign: CampaignRecord) -> list[Json]:
         return []
     return [
         {
-            "host": each.host,
-            "operation": each.operation_id,
-            "attempts": each.drains,
+            "host": operation.host,
+            "operation": operation.operation_id,
+            "attempts": operation.drains,
             "attempts_max": DRAINS_MAX,
-            "until": instant_or_none(each.due_at),
+            "until": instant_or_none(operation.due_at),
         }
-        for each in _waiting(reader, campaign)
+        for operation in _waiting(reader, campaign)
     ]
 
 

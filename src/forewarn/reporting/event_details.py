@@ -128,24 +128,26 @@ def _approvals(
     vm: Vm, view: View, event: Event, counting: list[Event]
 ) -> Iterator[Waiting]:
     """Yield the missing approvals; those of other tenants count as one."""
-    missing = [each for each in counting if not each.is_approved]
-    if any(each.event_id == event.event_id for each in missing):
+    missing = [counted for counted in counting if not counted.is_approved]
+    if any(counted.event_id == event.event_id for counted in missing):
         yield Waiting(
             what=Wait.OWN_APPROVAL,
         )
-    others = [each for each in missing if each.event_id != event.event_id]
-    visible = [each for each in others if views.sees(view, each)]
+    others = [counted for counted in missing if counted.event_id != event.event_id]
+    visible = [counted for counted in others if views.sees(view, counted)]
     if visible:
         yield Waiting(
             what=Wait.OTHER_VM,
-            vms=tuple(resource.name for each in visible for resource in each.resources),
+            vms=tuple(
+                resource.name for counted in visible for resource in counted.resources
+            ),
         )
-    unseen = [each for each in others if not views.sees(view, each)]
-    if any(each.tenant == vm.tenant for each in unseen):
+    unseen = [counted for counted in others if not views.sees(view, counted)]
+    if any(counted.tenant == vm.tenant for counted in unseen):
         yield Waiting(
             what=Wait.OTHER_SCOPE,
         )
-    if any(each.tenant != vm.tenant for each in unseen):
+    if any(counted.tenant != vm.tenant for counted in unseen):
         yield Waiting(what=Wait.OTHER_TENANT)
 
 
@@ -211,7 +213,7 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
             # event.
             and (event.names(vm.name) or spans)
         )
-    ended.sort(key=lambda each: (-each.ended_at, each.event_id))
+    ended.sort(key=lambda event: (-event.ended_at, event.event_id))
     return ended[:ENDED_MAX]
 
 

@@ -62,7 +62,7 @@ class _Asked:
 
     def row(self, rows: _Rows, key: str) -> Mapping[str, Any] | None:
         """Return the row with this name."""
-        return next((each for each in rows if each[key] == self.name), None)
+        return next((row for row in rows if row[key] == self.name), None)
 
 
 def _tenant(asked: _Asked) -> Json | None:
@@ -154,12 +154,12 @@ def _place(asked: _Asked) -> Json | None:
     places = (
         [asked.name]
         if name and kind in PLACES
-        else [place(each, asked.name) for each in PLACES]
+        else [place(kind, asked.name) for kind in PLACES]
     )
-    for each in places:
-        at_place = every(asked.reader, kinds.HOSTS_AT_PLACE, each)
+    for place_ in places:
+        at_place = every(asked.reader, kinds.HOSTS_AT_PLACE, place_)
         if hosts := list(islice(at_place, HOSTS_READ_MAX)):
-            return _of_hosts(asked, each, hosts)
+            return _of_hosts(asked, place_, hosts)
     return None
 
 
@@ -259,12 +259,12 @@ def explain(
     question = _Asked(reader=reader, name=name, outside=outside, now=now)
     shown = OF_TENANTS if tenant_reader.is_tenant(reader) else KINDS.keys()
     wanted = {kind} if kind else KINDS.keys()
-    answers = {each: KINDS[each](question) for each in KINDS if each in shown & wanted}
-    objects = {each: answer for each, answer in answers.items() if answer is not None}
+    answers = {noun: KINDS[noun](question) for noun in KINDS if noun in shown & wanted}
+    objects = {noun: answer for noun, answer in answers.items() if answer is not None}
     if not objects:
         raise unknown_names.error_for(reader, name)
     if len(objects) > 1:
-        nouns, options = list(objects), (f"`--kind {each}`" for each in objects)
+        nouns, options = list(objects), (f"`--kind {noun}`" for noun in objects)
         raise RefusedError(
             f"{name} is the name of a {' and of a '.join(nouns)}",
             hint=f"Run `forewarn explain {name}` with {' or '.join(options)}.",

@@ -88,8 +88,12 @@ def of_operations(
     for operation in operations:
         blockers = tenant_reader.blockers(reader, operation, now=now)
         if waiting is not None:
-            turns += (each for each in blockers if isinstance(each, NotItsTurn))
-            if blockers and all(isinstance(each, NotItsTurn) for each in blockers):
+            turns += (
+                blocker for blocker in blockers if isinstance(blocker, NotItsTurn)
+            )
+            if blockers and all(
+                isinstance(blocker, NotItsTurn) for blocker in blockers
+            ):
                 continue
         reports = blocker_reports(reader, operation, blockers, now=now)
         for blocker, report in zip(blockers, reports, strict=True):
@@ -111,8 +115,8 @@ def of_operations(
     shown = limited(actionable_first((*reasons, *merged)))
     return documents, [
         # A count of further reasons is new.
-        reasons[each] if each in reasons else blocker_report(each, now=now)
-        for each in shown
+        reasons[blocker] if blocker in reasons else blocker_report(blocker, now=now)
+        for blocker in shown
     ]
 
 

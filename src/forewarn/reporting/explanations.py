@@ -88,7 +88,7 @@ def explain(
     vm = reader.get(Vm, name) if kind in {"", "vm"} else None
     campaign = _campaign(reader, name) if kind in {"", "campaign"} else None
     objects = {"host": host, "VM": vm, "campaign": campaign}
-    nouns = [noun for noun, each in objects.items() if each is not None]
+    nouns = [noun for noun, found_ in objects.items() if found_ is not None]
     if len(nouns) > 1:
         options = " or ".join(f"`--kind {noun.lower()}`" for noun in nouns)
         raise RefusedError(
@@ -146,11 +146,11 @@ def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
         if operation.state not in ENDED_STATES and len(first) < EXPLAINED_MAX:
             first.append(operation)
     order = ("Impacting", "Ready", "Announced", "Recovering", "Planned")
-    looked_at = [each for state in order for each in open_.get(state, ())]
+    looked_at = [operation for state in order for operation in open_.get(state, ())]
     looked_at = looked_at[:EXPLAINED_MAX]
     in_order = WaitingHosts(
         counts["Planned"] + len(request.unplanned),
-        seen=sum(each.state is OperationState.PLANNED for each in looked_at),
+        seen=sum(operation.state is OperationState.PLANNED for operation in looked_at),
     )
     documents, reasons = of_operations(reader, looked_at, now=now, waiting=in_order)
     count_open = sum(counts[state] for state in order)
@@ -196,7 +196,7 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
     documents, reasons = of_operations(reader, list(first), now=now)
     left = 0 if campaign.has_ended else campaign.left
     own = [] if campaign.has_ended else _gate_of(reader, request, campaign, now=now)
-    own_texts = {each["text"] for each in own}
+    own_texts = {entry["text"] for entry in own}
     # A host that waits only for the campaign adds nothing to the campaign's own reasons.
     documents = [
         document
@@ -313,7 +313,7 @@ def _partners_of(reader: Reader, host: Host) -> Iterator[str]:
         return
     pool = place("pool", host.pool)
     hosts = reader.select(kinds.HOSTS_AT_PLACE, pool, limit=PARTNERS_MAX + 2)
-    others = [each.name for each in hosts if each.name != host.name]
+    others = [host_.name for host_ in hosts if host_.name != host.name]
     yield explained.partners(
         host.pool, others[:PARTNERS_MAX], is_cut=len(others) > PARTNERS_MAX
     )
@@ -356,7 +356,7 @@ def _upcoming_of(reader: Reader, vm: Vm, *, now: Micros) -> list[Json]:
     page = own.upcoming(
         scope=vm.scope, vm=vm.name, after="", limit=EXPLAINED_MAX, now=now
     )
-    return [upcoming_report(each) for each in page.work[:EXPLAINED_MAX]]
+    return [upcoming_report(operation) for operation in page.work[:EXPLAINED_MAX]]
 
 
 def _shares_of(reader: Reader, vm: Vm) -> Iterator[SharedHost]:

@@ -125,7 +125,7 @@ def fleet_overview(reader: Reader, *, now: Micros) -> Json:
     moving = count(reader, kinds.VMS_MOVING, limit=max(1, taken))
     return {
         **_document(racks, taken - moving, now, names_hosts=names_hosts),
-        "at_least": any(len(each) > READ_MAX for each in (*started, visits)),
+        "at_least": any(len(rows) > READ_MAX for rows in (*started, visits)),
     }
 
 

@@ -61,12 +61,12 @@ def by_scopes(
     """
     all_held: list[Held] = []
     left = OPERATIONS_MAX
-    for looked, each in enumerate(_scopes(reader, scope)):
+    for looked, scope_ in enumerate(_scopes(reader, scope)):
         if looked == SCOPES_MAX or left <= 0:
             return all_held, False
-        if tenant not in {"", each.tenant}:
+        if tenant not in {"", scope_.tenant}:
             continue
-        held = list(islice(_held(reader, each.name), left))
+        held = list(islice(_held(reader, scope_.name), left))
         left -= len(held)
         for kind in (WindowClosed, Deferred):
             of_kind = [blocker for blocker in held if type(blocker) is kind]
@@ -75,7 +75,7 @@ def by_scopes(
                 all_held.append(
                     Held(
                         blocker=first,
-                        tenant=each.tenant,
+                        tenant=scope_.tenant,
                         hosts=len(of_kind),
                         until=end_of(first),
                     )
@@ -117,7 +117,7 @@ def by_campaigns(reader: Reader, *, now: Micros) -> list[Held]:
         _of_campaign(reader, campaign, now=now)
         for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
     )
-    return [each for each in all_held if each is not None]
+    return [holding for holding in all_held if holding is not None]
 
 
 def _of_campaign(
@@ -188,11 +188,11 @@ def by_relays(reader: Reader) -> list[Held]:
         held = list(
             islice(every(reader, kinds.OPERATIONS_THAT_WAIT, name), OPERATIONS_MAX)
         )
-        blockers = (each for operation in held for each in operation.held_by)
+        blockers = (blocker for operation in held for blocker in operation.held_by)
         ours = (
-            each
-            for each in blockers
-            if isinstance(each, RelaySilent) and each.host == link.host
+            blocker
+            for blocker in blockers
+            if isinstance(blocker, RelaySilent) and blocker.host == link.host
         )
         if (blocker := next(ours, None)) is not None:
             all_held.append(Held(blocker=blocker, hosts=len(held), until=0))
@@ -222,4 +222,4 @@ def held_report(held: Held) -> Json:
 
 def in_order(found: list[Held]) -> list[Held]:
     """Return holds in the order of their ends; those without one are last."""
-    return sorted(found, key=lambda each: (not each.until, each.until))
+    return sorted(found, key=lambda hold: (not hold.until, hold.until))

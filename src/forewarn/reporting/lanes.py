@@ -57,7 +57,7 @@ def merged(
         is_last = place + 1 == len(changes) or changes[place + 1][0] > at
         if not is_last:
             continue
-        following = next((each for each in _ORDER if counts[each]), None)
+        following = next((state for state in _ORDER if counts[state]), None)
         if following is shown:
             continue
         if shown is not None:

@@ -205,7 +205,7 @@ def _groups(expected: Expected) -> Iterator[Json]:
             campaign_gate.group_use(reader, campaign, amount, place)
             for place in sorted(place for place in places if is_at(place, label))
         ]
-        groups.sort(key=lambda each: each.used - each.most, reverse=True)
+        groups.sort(key=lambda group: group.used - group.most, reverse=True)
         for group in groups[:GROUPS_MAX]:
             yield _budget(
                 "group",
@@ -234,7 +234,7 @@ def _windows(campaign: CampaignRecord, first: Micros, last: Micros) -> list[Json
     if not campaign.windows:
         return []
     coming = takewhile(
-        lambda each: each.opens < last, openings(campaign.windows, first)
+        lambda window: window.opens < last, openings(campaign.windows, first)
     )
     return [
         {
@@ -257,7 +257,7 @@ def _blackouts(
         *_times(campaign.blackouts, campaign.name, first, last),
         *_times(wide, None, first, last),
     ]
-    return sorted(times, key=lambda each: each["begins"])[:TIMES_MAX]
+    return sorted(times, key=lambda blackout: blackout["begins"])[:TIMES_MAX]
 
 
 def _times(

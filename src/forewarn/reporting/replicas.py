@@ -52,16 +52,16 @@ def report(view: View | None) -> dict[str, Any]:
     }
 
 
-def _replica(each: ReplicaView) -> dict[str, Any]:
+def _replica(replica: ReplicaView) -> dict[str, Any]:
     return {
-        "name": each.row.name,
-        "url": each.row.url or None,
-        "version": each.row.version,
-        "lease_seconds": each.row.lease,
-        "role": ROLE_NAMES[each.role],
-        "behind_entries": each.entries,
-        "behind_seconds": _rounded(each.seconds),
-        "silent_for_seconds": round(each.silent_for, 3),
+        "name": replica.row.name,
+        "url": replica.row.url or None,
+        "version": replica.row.version,
+        "lease_seconds": replica.row.lease,
+        "role": ROLE_NAMES[replica.role],
+        "behind_entries": replica.entries,
+        "behind_seconds": _rounded(replica.seconds),
+        "silent_for_seconds": round(replica.silent_for, 3),
     }
 
 

@@ -154,7 +154,7 @@ def rollout_report(reader: Reader, request: Request) -> Json:
         "reason": request.reason,
         "created": format_instant(request.created),
         "at_once": request.at_once,
-        "states": {each: states[each] for each in _ROLLOUT_STATES if states[each]},
+        "states": {state: states[state] for state in _ROLLOUT_STATES if states[state]},
         "steps": {step.kind.value: step.text for step in request.steps},
         "visits": _visits_by_state(reader, request),
     }

@@ -68,7 +68,7 @@ def _some(
     """Return the first objects of a kind whose keys begin with a text, and one more."""
     exact = reader.get(kind, text)
     behind = reader.select(query, after=text, limit=limit + 1)
-    matching = takewhile(lambda each: each.key.startswith(text), behind)
+    matching = takewhile(lambda record: record.key.startswith(text), behind)
     return [*([] if exact is None else [exact]), *matching][: limit + 1]
 
 
@@ -78,13 +78,13 @@ def _campaigns(reader: Reader, text: str, limit: int) -> list[_Campaign]:
     IDs sort by the time of the start; the newest ones come first.
     """
     campaigns = [
-        each
+        campaign
         for page in columns(reader, kinds.ALL_CAMPAIGNS, _Campaign._fields)
-        for each in map(_Campaign._make, zip(*page, strict=True))
-        if each.name.startswith(text) or each.campaign_id.startswith(text)
+        for campaign in map(_Campaign._make, zip(*page, strict=True))
+        if campaign.name.startswith(text) or campaign.campaign_id.startswith(text)
     ]
     campaigns.reverse()
-    campaigns.sort(key=lambda each: each.ended != 0)
+    campaigns.sort(key=lambda campaign: campaign.ended != 0)
     return campaigns[: limit + 1]
 
 

@@ -233,8 +233,8 @@ def clusters(rooms: Iterable[Alike]) -> tuple[list[Part], bool]:
 
 def _parts(named: Iterable[tuple[str, Alike]]) -> list[Part]:
     parts: dict[str, Part] = {}
-    for name, each in named:
-        parts.setdefault(name, Part(name=name)).take(each.room, each.number)
+    for name, alike in named:
+        parts.setdefault(name, Part(name=name)).take(alike.room, alike.number)
     return [parts[name] for name in sorted(parts)]
 
 

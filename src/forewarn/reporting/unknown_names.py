@@ -54,7 +54,9 @@ def error_for(reader: Reader, name: str) -> NotFoundError:
     is_tenants = isinstance(reader, OfTenant)
     candidates = _candidates(reader, name, is_tenants=is_tenants)
     # A name that was typed only in part is not similar, because it is too short.
-    begun = [each for each in candidates if each.startswith(name)][:NAMES_LISTED_MAX]
+    begun = [candidate for candidate in candidates if candidate.startswith(name)][
+        :NAMES_LISTED_MAX
+    ]
     near = begun or nearest(name, candidates)
     lists = _LISTS_OF_TENANT if is_tenants else _LISTS
     hint = f"Did you mean {' or '.join(map(quoted, near))}?" if near else lists

@@ -488,7 +488,7 @@ def _confine_memory(*, is_tls: bool) -> None:
 def main() -> None:
     """Serve, as `api_start` describes."""
     _confine()
-    listener, end = (socket.socket(fileno=int(each)) for each in sys.argv[1:3])
+    listener, end = (socket.socket(fileno=int(argument)) for argument in sys.argv[1:3])
     listener.setblocking(False)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main(listener, end))

@@ -34,8 +34,8 @@ def check(settings: Settings) -> None:
         except TokenFileError as error:
             origin = settings.origins.get("admin.token_file", "default")
             problems += (
-                Problem(file=origin, line=0, key="admin.token_file", message=each)
-                for each in error.message.splitlines()
+                Problem(file=origin, line=0, key="admin.token_file", message=line)
+                for line in error.message.splitlines()
             )
     if problems:
         raise SettingsError(tuple(problems))

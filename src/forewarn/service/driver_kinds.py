@@ -341,7 +341,7 @@ def _connections(settings: Settings) -> Connections:
         )
         raise problem(settings, "driver.libvirt.uri", message)
     _with_path(settings, "driver.libvirt.python", (libvirt.python,))
-    exceptions = (each.partition("=") for each in libvirt.uris)
+    exceptions = (uri.partition("=") for uri in libvirt.uris)
     return Connections(
         uri=libvirt.uri,
         uris={host: uri for host, _, uri in exceptions},

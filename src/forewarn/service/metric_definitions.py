@@ -471,6 +471,6 @@ START_TIME = _gauge(
 )
 
 METERS: tuple[Meter, ...] = tuple(
-    each for each in list(globals().values()) if isinstance(each, Meter)
+    value for value in list(globals().values()) if isinstance(value, Meter)
 )
 """All metrics, in this order."""

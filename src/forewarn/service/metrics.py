@@ -256,7 +256,7 @@ def read_held(
     """
     reasons: Counter[str] = Counter()
     waiting: list[Operation] = []
-    for operation in (each.operation for each in open_operations):
+    for operation in (entry.operation for entry in open_operations):
         if operation.state in WAITING_STATES:
             waiting.append(operation)
         elif operation.state is OperationState.IMPACTING and (

@@ -69,15 +69,15 @@ def wrong(
         where = f"{group}.{name}"
         if problem := step_name_problem(name):
             yield where, problem
-        names = tuple(each for each, _ in table.get("arguments", ()))
-        for each in names:
-            if each in STEP_PLACEHOLDERS:
+        names = tuple(argument for argument, _ in table.get("arguments", ()))
+        for placeholder in names:
+            if placeholder in STEP_PLACEHOLDERS:
                 yield (
-                    f"{where}.arguments.{each}",
+                    f"{where}.arguments.{placeholder}",
                     "is a placeholder with another meaning",
                 )
-            elif problem := argument_name_problem(each):
-                yield f"{where}.arguments.{each}", problem
+            elif problem := argument_name_problem(placeholder):
+                yield f"{where}.arguments.{placeholder}", problem
         command = table.get("program", ())
         placeholders = (*STEP_PLACEHOLDERS, *names)
         if command and (problem := arguments_problem(command, placeholders)):

@@ -41,7 +41,7 @@ class RelayNews(Listener):
     def committed(self, changes: Changes) -> None:
         """Remember the hosts and views of the changes, within a bound."""
         hosts: set[str] = set()
-        views = {view.key for each in changes.of(View) for view in each if view}
+        views = {view.key for pair in changes.of(View) for view in pair if view}
         # Its name and kind are in the instance documents of its VMs anywhere.
         is_everything = any(
             None not in change and _concerns_relays(change)

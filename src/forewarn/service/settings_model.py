@@ -393,8 +393,8 @@ def step_rules(settings: Settings) -> StepRules:
     """Return the host steps that requests can name."""
     return StepRules(
         rules=tuple(
-            (each.name, StepRule(arguments=each.arguments, timeout=each.timeout))
-            for each in settings.host_step
+            (step.name, StepRule(arguments=step.arguments, timeout=step.timeout))
+            for step in settings.host_step
         )
     )
 

@@ -47,8 +47,8 @@ class Stops:
             Reading(
                 metric_definitions.BRAKE_ON,
                 {
-                    each: int(each == self._braked_by)
-                    for each in metric_definitions.BRAKED_BY
+                    reason: int(reason == self._braked_by)
+                    for reason in metric_definitions.BRAKED_BY
                 },
             ),
             Reading(metric_definitions.BLACKOUTS_IN_FORCE, in_force),

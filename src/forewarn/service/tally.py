@@ -212,9 +212,9 @@ class Tally(Listener):
         counts: dict[Place, int] = {}
         since: dict[Place, Micros] = {}
         now = self._clock.now()
-        for each in self.open():
-            counts[each.place] = counts.get(each.place, 0) + 1
-            since[each.place] = min(since.get(each.place, now), each.since)
+        for entry in self.open():
+            counts[entry.place] = counts.get(entry.place, 0) + 1
+            since[entry.place] = min(since.get(entry.place, now), entry.since)
         return counts, {place: (now - at) / SECOND for place, at in since.items()}
 
     def vms_down(self) -> tuple[int, float]:
@@ -222,9 +222,9 @@ class Tally(Listener):
         since the oldest of these failures. A failure of an empty host does not count."""
         now = self._clock.now()
         failures = [
-            each
-            for each in self.open()
-            if each.operation.verb is Verb.FAIL and each.operation.vms
+            entry
+            for entry in self.open()
+            if entry.operation.verb is Verb.FAIL and entry.operation.vms
         ]
         down = {vm for failure in failures for vm in failure.operation.vms}
         since = min((failure.since for failure in failures), default=now)

@@ -65,7 +65,7 @@ class Certificate:
 
     def _states(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return values that change when a file is replaced or written."""
-        return tuple(_state(Path(each)) for each in (self._certificate, self._key))
+        return tuple(_state(Path(path)) for path in (self._certificate, self._key))
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -175,7 +175,7 @@ def item(option: Option, value: object) -> str:
 
 def texts(option: Option, value: object) -> tuple[str, ...]:
     """Return the texts of a list."""
-    return tuple(item(option, each) for each in items(option, value))
+    return tuple(item(option, item_) for item_ in items(option, value))
 
 
 def word(option: Option, value: object) -> str:
@@ -199,12 +199,14 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 def weekdays(option: Option, value: object) -> frozenset[int]:
     """Return the days of a list of weekdays; 0 is Monday."""
     named = Option(form=option.form, words=WEEKDAYS)
-    return frozenset(WEEKDAYS.index(word(named, each)) for each in items(option, value))
+    return frozenset(
+        WEEKDAYS.index(word(named, item_)) for item_ in items(option, value)
+    )
 
 
 def with_commas(option: Option, written: str) -> Any:
     """Return the list for a comma-separated text."""
-    items = [each.strip() for each in written.split(",")] if written.strip() else []
+    items = [part.strip() for part in written.split(",")] if written.strip() else []
     return from_toml(option, items)
 
 
@@ -309,7 +311,7 @@ class Forms:
     WORDS = Form(
         expected="a list of words",
         read=lambda option, value: tuple(
-            dict.fromkeys(word(option, each) for each in items(option, value))
+            dict.fromkeys(word(option, item_) for item_ in items(option, value))
         ),
         read_text=with_commas,
         show=joined,

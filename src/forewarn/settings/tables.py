@@ -53,7 +53,7 @@ class FileError(ForewarnError):
         It consumes no more of `problems` than it reports.
         """
         first = tuple(islice(problems, PROBLEMS_MAX + 1))
-        shown = sorted(first[:PROBLEMS_MAX], key=lambda each: each.line)
+        shown = sorted(first[:PROBLEMS_MAX], key=lambda problem: problem.line)
         self.problems = tuple(shown)
         lines = [str(problem) for problem in shown]
         if len(first) > PROBLEMS_MAX:
@@ -332,7 +332,7 @@ class Reader(Tables):
                 self._take_named(name, value)
             elif name in self._known.options:
                 one = self.take(table, {key: value}, {key: self._known.options[name]})
-                self._values.update((name, each) for each in one.values())
+                self._values.update((name, item) for item in one.values())
             elif name not in self._known.tables:
                 self.blame(name, self._unknown(name, value))
             elif isinstance(value, dict):
@@ -356,7 +356,7 @@ class Reader(Tables):
 
     def _take_named(self, group: str, value: object) -> None:
         tables = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-        if not tables or not all(isinstance(each, dict) for each in tables.values()):
+        if not tables or not all(isinstance(row, dict) for row in tables.values()):
             self.blame(group, f"must contain tables with a name: [{group}.NAME]")
             return
         if len(tables) > ENTRIES_MAX:

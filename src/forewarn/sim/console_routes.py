@@ -232,7 +232,7 @@ def _last(told: Iterable[Event], vm: str) -> list[Event]:
     }
     for event in told:
         parts[any(resource.vm == vm for resource in event.resources)].append(event)
-    return sorted((*parts[True], *parts[False]), key=lambda each: each.place)
+    return sorted((*parts[True], *parts[False]), key=lambda event: event.place)
 
 
 def _told_in(reader: Reader, scope: str) -> list[Event]:
@@ -255,7 +255,7 @@ def _told_in(reader: Reader, scope: str) -> list[Event]:
     live = every(reader, kinds.LIVE_EVENTS_OF_SCOPE, scope)
     events.update((event.event_id, event) for event in live)
     shown = (event for event in events.values() if event.status is not EventStatus.NEW)
-    return sorted(shown, key=lambda each: each.place)
+    return sorted(shown, key=lambda event: event.place)
 
 
 def _tick(entry: JournalEntry) -> dict[str, Any]:

@@ -68,14 +68,14 @@ KINDS = ("tenant", "scope", "host", "vm")
 def read(text: str) -> Tables:
     """Return the tables of a fleet file; raises ValueError if it is not TOML."""
     return {
-        kind: {each["name"]: each for each in toml.loads(text).get(kind, [])}
+        kind: {row["name"]: row for row in toml.loads(text).get(kind, [])}
         for kind in KINDS
     }
 
 
 def write(tables: Tables) -> str:
     """Return the fleet file."""
-    return write_tables({kind: each.values() for kind, each in tables.items()})
+    return write_tables({kind: table_.values() for kind, table_ in tables.items()})
 
 
 def write_tables(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
@@ -88,7 +88,7 @@ def write_tables(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
 
 
 def _pairs(values: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{toml.key(key)} = {toml.value(each)}\n" for key, each in values.items())
+    return (f"{toml.key(key)} = {toml.value(item)}\n" for key, item in values.items())
 
 
 _NUMBER = re.compile(r"([0-9]{1,9})", re.ASCII)

@@ -325,17 +325,15 @@ class Journal:
         skipped = max(0, since - before)
         rows = islice(zip(self._seen, self._times, strict=True), skipped, None)
         entries: list[JournalEntry] = []
-        for number, (each, time) in enumerate(rows, before + skipped + 1):
+        for number, (row, time) in enumerate(rows, before + skipped + 1):
             # Check the criteria first, so that no `JournalEntry` is created for other requests.
-            kind = each if isinstance(each, JournalEntry) else each.seen
+            kind = row if isinstance(row, JournalEntry) else row.seen
             if (
                 (vm is None or kind.vm == vm)
                 and (method is None or kind.method == method)
                 and (wanted is None or wanted in kind.approved)
             ):
-                entry = (
-                    each if isinstance(each, JournalEntry) else each.at(number, time)
-                )
+                entry = row if isinstance(row, JournalEntry) else row.at(number, time)
                 if from_time is None or entry.at >= from_time:
                     entries.append(entry)
         return entries

@@ -78,11 +78,11 @@ class Live:
             if self._messages and position < self._messages[0].number - 1:
                 yield _event("reset", {}, self._id(self._last))
                 position = self._last
-            for each in [
+            for sent in [
                 message for message in self._messages if message.number > position
             ]:
-                position = each.number
-                yield each.text
+                position = sent.number
+                yield sent.text
             if position == self._last:
                 more = self._more
                 try:

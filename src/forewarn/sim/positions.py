@@ -191,7 +191,9 @@ class Positions:
         for vm, position in self._of.items():
             position.vm, position.is_present = vm, True
         self._free = [*range(len(self._of), len(self._all))]
-        return dict(zip(before, (each.name for each in self._all), strict=True))
+        return dict(
+            zip(before, (position_.name for position_ in self._all), strict=True)
+        )
 
     async def serve(self, wanted: Mapping[str, str]) -> dict[str, ForewarnError]:
         """Serve these VMs and no others; return the errors of VMs that are not served.
@@ -246,7 +248,7 @@ class Positions:
             for vm, position in self._of.items()
             if position.is_present and position.listener is not None
         }
-        return by_vm | {vm: bound(each) for vm, (_, each) in self._own.items()}
+        return by_vm | {vm: bound(listener) for vm, (_, listener) in self._own.items()}
 
     def vacant(self) -> Iterator[tuple[str, Address]]:
         """Yield the name and address of each bound position without a VM."""
@@ -284,7 +286,9 @@ class Positions:
         try:
             position.at = self._next_place()
         except RefusedError:
-            gone = next((each for each in self._all if not each.is_present), None)
+            gone = next(
+                (position_ for position_ in self._all if not position_.is_present), None
+            )
             if gone is None:
                 raise
             del self._of[gone.vm]

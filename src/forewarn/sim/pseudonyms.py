@@ -162,7 +162,7 @@ class Pseudonyms:
 
     def _resources(self, value: object) -> object:
         if isinstance(value, list):
-            return [self._resources(each) for each in cast("list[object]", value)]
+            return [self._resources(item) for item in cast("list[object]", value)]
         return self._name(value) if isinstance(value, str) else _plain(value)
 
     def _name(self, name: str) -> str:
@@ -200,9 +200,9 @@ class Pseudonyms:
 _TELLING = frozenset(
     {
         "VirtualMachine",
-        *(each.value for each in EventType),
-        *(each.value for each in EventStatus),
-        *(each.value for each in EventSource),
+        *(event_type.value for event_type in EventType),
+        *(status.value for status in EventStatus),
+        *(source.value for source in EventSource),
     }
 )
 """Values that are kept."""

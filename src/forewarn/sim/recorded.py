@@ -107,7 +107,7 @@ class RecordedDocument(PreparedDocument):
 
     def _render(self, version: ApiVersion) -> Response:
         if version.order > self._version.order:
-            known = [each.name for each in VERSIONS[: self._version.order + 1]]
+            known = [version_.name for version_ in VERSIONS[: self._version.order + 1]]
             return answers.error(
                 HTTPStatus.BAD_REQUEST,
                 f"Bad request. This was recorded with api-version {self._version.name}, "

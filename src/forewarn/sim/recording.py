@@ -81,8 +81,8 @@ class Answer:
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
-        for each, value in self.headers:
-            if each.lower() == name.lower():
+        for header_name, value in self.headers:
+            if header_name.lower() == name.lower():
                 return value
         return None
 
@@ -416,8 +416,8 @@ def _answer(members: "_Members") -> Answer:
     listed = members.raw("headers")
     if not isinstance(listed, list):
         raise _LineError("headers: it must be a list")
-    for each in cast("list[object]", listed):
-        match each:
+    for header in cast("list[object]", listed):
+        match header:
             case [str() as name, str() as value] if _NAME.fullmatch(name) and is_value(
                 value
             ):

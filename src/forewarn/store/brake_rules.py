@@ -70,7 +70,7 @@ def _wrong_blackout(found: WideBlackout) -> Iterator[tuple[bool, str]]:
         any("=" not in place for place in found.places),
         f"{me} has a place without a kind",
     )
-    yield from ((True, f"{me} {each}") for each in _unreadable(found))
+    yield from ((True, f"{me} {place}") for place in _unreadable(found))
 
 
 def _unreadable(found: WideBlackout) -> Iterator[str]:

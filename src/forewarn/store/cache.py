@@ -469,8 +469,8 @@ def _in_order(
     numbered = [
         (number, record.key, record)
         for record in found
-        for each, number in ranking.places(record)
-        if each == value and (above is None or number > above)
+        for rank, number in ranking.places(record)
+        if rank == value and (above is None or number > above)
     ]
     numbered.sort(key=itemgetter(0, 1), reverse=not lowest)
     return [record for _number, _key, record in numbered]

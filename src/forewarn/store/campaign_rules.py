@@ -17,7 +17,9 @@ def campaigns(contents: Contents) -> Iterator[str]:
         visit.request for visit in contents.visits.values() if not visit.ended_at
     }
     names = Counter(
-        each.name for each in contents.campaigns.values() if not each.has_ended
+        campaign.name
+        for campaign in contents.campaigns.values()
+        if not campaign.has_ended
     )
     for name, count in names.items():
         if count > 1:

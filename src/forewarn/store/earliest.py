@@ -20,12 +20,12 @@ without an entry was not asked for."""
 
 
 _RANGES: list[Range[Any]] = [
-    each for each in vars(kinds).values() if isinstance(each, Range)
+    value for value in vars(kinds).values() if isinstance(value, Range)
 ]
 
 RANGES_OF: Mapping[type, tuple[Range[Any], ...]] = {
-    kind: tuple(each for each in _RANGES if each.kind is kind)
-    for kind in {each.kind for each in _RANGES}
+    kind: tuple(range_ for range_ in _RANGES if range_.kind is kind)
+    for kind in {range_.kind for range_ in _RANGES}
 }
 
 

@@ -292,7 +292,9 @@ ALL_CAMPAIGNS: Query[CampaignRecord] = Query(
     "all_campaigns", CampaignRecord, everything
 )
 CAMPAIGNS_OPEN: Query[CampaignRecord] = Query(
-    "campaigns_open", CampaignRecord, lambda each: () if each.has_ended else ("",)
+    "campaigns_open",
+    CampaignRecord,
+    lambda campaign: () if campaign.has_ended else ("",),
 )
 """Campaigns that have not ended: few."""
 OPEN_VISITS: Query[Visit] = Query(
@@ -427,7 +429,7 @@ OPERATIONS_ENDED: Range[Operation] = Range(
     "operations_ended", Operation, lambda op: op.ended_at
 )
 CAMPAIGNS_DUE: Range[CampaignRecord] = Range(
-    "campaigns_due", CampaignRecord, lambda each: each.due_at
+    "campaigns_due", CampaignRecord, lambda campaign: campaign.due_at
 )
 VISITS_DUE: Range[Visit] = Range("visits_due", Visit, lambda visit: visit.due_at)
 VISITS_ENDED: Range[Visit] = Range("visits_ended", Visit, lambda visit: visit.ended_at)
@@ -438,6 +440,6 @@ VIEWS_SEEN: Range[View] = Range(
 AUDIT_AT: Range[AuditEntry] = Range("audit_at", AuditEntry, lambda entry: entry.at)
 SPANS_ENDED: Range[Span] = Range("spans_ended", Span, lambda span: span.ended)
 ORDER_KEYS_EXPIRED: Range[OrderKey] = Range(
-    "order_keys_expired", OrderKey, lambda each: each.expires_at
+    "order_keys_expired", OrderKey, lambda key: key.expires_at
 )
 LOSSES_DUE: Range[Loss] = Range("losses_due", Loss, lambda loss: loss.due_at)

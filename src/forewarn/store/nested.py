@@ -41,7 +41,7 @@ def shape_of(hint: Any) -> Shape:
         return _object(cast("type[Any]", hint))
     if is_union(hint):
         members = tuple(
-            each for each in typing.get_args(hint) if each is not types.NoneType
+            type_ for type_ in typing.get_args(hint) if type_ is not types.NoneType
         )
         return shape_of(members[0]) if len(members) == 1 else _union(members)
     match typing.get_origin(hint), typing.get_args(hint):
@@ -185,7 +185,7 @@ def _object(kind: type[Any], tag: str = "") -> Shape:
         if not needed <= members.keys() <= shapes.keys():
             raise TypeError(f"{value!r} is not a {kind.__name__}")
         return kind(
-            **{name: shapes[name].decode(each) for name, each in members.items()}
+            **{name: shapes[name].decode(item) for name, item in members.items()}
         )
 
     plain = {name: hints[name] for name in shapes if hints[name] in _PLAIN}

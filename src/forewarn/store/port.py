@@ -362,7 +362,7 @@ def columns(
             for value in query.values(record)
             if between is None or between[0] <= value <= between[1]
         ),
-        key=lambda each: (each[0], each[1].key),
+        key=lambda row: (row[0], row[1].key),
     )
     if keys:
         yield [*zip(*(get(record) for _, record in keys), strict=True)]
@@ -403,7 +403,7 @@ def _fields_of(names: Sequence[str]) -> Callable[[Record], tuple[Any, ...]]:
             column, _, part = name.partition(".")
             value = getattr(record, column)
             values.append(
-                tuple(getattr(each, part) for each in value) if part else value
+                tuple(getattr(item, part) for item in value) if part else value
             )
         return tuple(values)
 

@@ -100,8 +100,8 @@ class Answer:
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
-        for each, value in self.headers:
-            if each.lower() == name.lower():
+        for header_name, value in self.headers:
+            if header_name.lower() == name.lower():
                 return value
         return None
 
@@ -287,7 +287,9 @@ class Reader:
             self._step = self._take_rest
 
     def _values(self, name: str) -> list[str]:
-        return [value for each, value in self._headers if each.lower() == name]
+        return [
+            value for header_name, value in self._headers if header_name.lower() == name
+        ]
 
     def _content_length(self, values: list[str]) -> int:
         if len(values) > 1 or not _LENGTH.fullmatch(values[0]):

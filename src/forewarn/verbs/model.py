@@ -86,7 +86,7 @@ class Kind(enum.Enum):
     @property
     def plural(self) -> str:
         """Return the noun for several targets: `hosts or VMs`."""
-        return " or ".join(f"{each}s" for each in self.noun.split(" or "))
+        return " or ".join(f"{word}s" for word in self.noun.split(" or "))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ class Entry:
 
     def argument(self, key: str) -> Argument:
         """Return the argument with this key; raises StopIteration without one."""
-        return next(each for each in self.arguments if each.key == key)
+        return next(argument for argument in self.arguments if argument.key == key)
 
 
 Value: TypeAlias = str | int | bool | tuple[str, ...]

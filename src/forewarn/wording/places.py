@@ -53,9 +53,9 @@ def _searched(search: NoPlace) -> Iterator[str]:
         return
     if search.on_host:
         yield f"it is on {search.on_host}"
-    for each in search.unfit:
-        more = f" and {each.more} more" if each.more else ""
-        yield f"{_UNFIT[each.why]}: {', '.join(each.hosts)}{more}"
+    for group in search.unfit:
+        more = f" and {group.more} more" if group.more else ""
+        yield f"{_UNFIT[group.why]}: {', '.join(group.hosts)}{more}"
     if not search.unfit:
         yield "there are no other hosts"
     if search.others_are_full:

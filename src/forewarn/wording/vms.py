@@ -46,7 +46,7 @@ def _live(event: OwnEvent) -> dict[str, object]:
         "EventStatus": event.status.value,
         "Affected": event.is_affected,
         "Approved": event.is_approved,
-        "WaitsFor": [_waiting(each) for each in event.waiting],
+        "WaitsFor": [_waiting(wait) for wait in event.waiting],
     }
 
 

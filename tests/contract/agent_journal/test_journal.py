@@ -174,9 +174,9 @@ def test_notification_number_is_never_reused(journal: Journal) -> None:
     for _ in range(3):
         journal.save(Memory(), [note_of()])
         numbers = [
-            each.number
+            message.number
             for sink in ("hook", "file")
-            for each in journal.queued(sink, limit=9)
+            for message in journal.queued(sink, limit=9)
         ]
         assert not seen & set(numbers)
         seen.update(numbers)
@@ -186,7 +186,7 @@ def test_notification_number_is_never_reused(journal: Journal) -> None:
 def test_too_many_notifications_drop_the_oldest(journal: Journal) -> None:
     assert journal.dropped() == 0
     journal.save(Memory(), [note_of(f"E{number}") for number in range(5)])
-    assert [each.body[:2] for each in journal.queued("hook", limit=9)] == [
+    assert [message.body[:2] for message in journal.queued("hook", limit=9)] == [
         "E2",
         "E3",
         "E4",

@@ -136,7 +136,7 @@ def test_concurrent_holders_never_exceed_the_slots(bench: Bench, slots: int) -> 
         thread.join(240)
     assert wrong == []
     assert all(count == 3 for count in had.values())
-    assert max(len(each) for each in seen) <= slots
+    assert max(len(holders) for holders in seen) <= slots
     assert bench.holders() == set()
 
 

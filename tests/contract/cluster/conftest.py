@@ -57,8 +57,8 @@ class PostgresDatabase:
         return self.stores[-1]
 
     def close(self) -> None:
-        for each in (*self.clusters, *self.stores):
-            each.close()
+        for opened in (*self.clusters, *self.stores):
+            opened.close()
 
 
 @pytest.fixture(

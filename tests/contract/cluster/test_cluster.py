@@ -220,7 +220,7 @@ def test_snapshot_does_not_move_on(database: Database) -> None:
 def test_large_change_has_no_keys(database: Database) -> None:
     cluster = database.cluster()
     store = database.store(take(cluster).term)
-    number = add(store, *(host(f"h{each}") for each in range(FEED_KEYS + 1)))
+    number = add(store, *(host(f"h{number}") for number in range(FEED_KEYS + 1)))
     rows = moment(cluster, number - 1).rows
     assert rows is not None
     assert [row.changes for row in rows] == [None]

@@ -121,7 +121,11 @@ class LibvirtWorld(CommandWorld):
         )
 
     def _waiting_for(self, vm: str) -> list[Call]:
-        return [call for call in self._waiting if vm in {each.vm for each in call.vms}]
+        return [
+            call
+            for call in self._waiting
+            if vm in {affected.vm for affected in call.vms}
+        ]
 
     def end(self) -> None:
         """Let the programs end that still wait."""

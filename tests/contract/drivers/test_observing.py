@@ -85,7 +85,7 @@ def test_one_program_observes_all_vms_of_a_host(tmp_path: Path) -> None:
     for vm in vms:
         (tmp_path / "vms" / f"vm.{vm.vm}").write_text("h1")
     before = world.programs_asked()
-    observations = world.driver.observe([each.vm for each in vms])
+    observations = world.driver.observe([vm.vm for vm in vms])
     assert set(observations.values()) == {Observation(running=True, host="h1")}
     assert len(observations) == HOST_VMS
     assert world.programs_asked() == before + 1

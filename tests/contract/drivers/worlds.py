@@ -341,12 +341,12 @@ class CommandWorld(World):
         (self._directory / "vms").mkdir(exist_ok=True)
         lines = (
             {
-                **({"vm": each.vm} if each.vm else {"host": each.host}),
-                "actions": [each.action.value],
-                "able": each.able.value,
-                "reason": each.reason,
+                **({"vm": limit.vm} if limit.vm else {"host": limit.host}),
+                "actions": [limit.action.value],
+                "able": limit.able.value,
+                "reason": limit.reason,
             }
-            for each in limited
+            for limit in limited
         )
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         (self._directory / "vms" / "limited").write_text(text)
@@ -448,7 +448,7 @@ class CommandWorld(World):
     def lose(self, call: Call, vm: str) -> None:
         super().begin(call)
         self._lost += 1
-        number = [each.vm for each in call.vms].index(vm)
+        number = [affected.vm for affected in call.vms].index(vm)
         records = self._directory / "records" / f"{call.operation_id}.{call.generation}"
         files = records / f"{number}.start", records / f"{number}.program"
         # A shim that is killed before it has recorded its program loses the program.

@@ -85,8 +85,8 @@ def test_fields_are_those_of_the_records(store: Store) -> None:
     store.transact(lambda tx: [tx.add(vm(number)) for number in range(1_203)])
     rows = store.read(lambda reader: rows_of(reader, kinds.ALL_VMS, NAMES))
     assert rows == [
-        tuple(getattr(each, name) for name in NAMES)
-        for each in store.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
+        tuple(getattr(record, name) for name in NAMES)
+        for record in store.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
     ]
     assert len(rows) == 1_203
 
@@ -121,8 +121,8 @@ def test_fields_of_a_query_are_in_the_order_of_its_values(tmp_path: Path) -> Non
         Scope(name="vm", tenant="shop", kind=ScopeKind.STANDALONE, implied=True),
         Scope(name="db", tenant="shop", kind=ScopeKind.AVAILABILITY_SET),
     ]
-    for each in (store, memory):
-        each.transact(lambda tx: [tx.add(record) for record in [*vms, *scopes]])
+    for store_ in (store, memory):
+        store_.transact(lambda tx: [tx.add(record) for record in [*vms, *scopes]])
     snapshot = snapshots_of(tmp_path / "store.db")
     for query, names in (
         (kinds.VMS_ON_HOST, ("host", "name", "state", "memory")),
@@ -143,8 +143,8 @@ def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> N
     store = SqliteStore(tmp_path / "store.db")
     memory = MemoryStore()
     vms = [replace(vm(number), host=f"h{number % 5}") for number in range(20)]
-    for each in (store, memory):
-        each.transact(lambda tx: [tx.add(one) for one in vms])
+    for store_ in (store, memory):
+        store_.transact(lambda tx: [tx.add(one) for one in vms])
     snapshot = snapshots_of(tmp_path / "store.db")
 
     def rows(reader: Reader, *between: str) -> list[tuple[Any, ...]]:
@@ -158,10 +158,10 @@ def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> N
         stored = snapshot.read(lambda reader, span=between: rows(reader, *span))
         assert stored == memory.read(lambda reader, span=between: rows(reader, *span))
         assert stored == sorted(
-            (each.host, each.name)
-            for each in vms
-            if between[0] <= each.host <= between[1]
-            and each.state is not VmState.DELETED
+            (record.host, record.name)
+            for record in vms
+            if between[0] <= record.host <= between[1]
+            and record.state is not VmState.DELETED
         )
     snapshot.close()
     store.close()
@@ -172,22 +172,22 @@ def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     memory = MemoryStore()
     vms = [vm(number) for number in range(1_203)]
-    for each in (store, memory):
-        each.transact(lambda tx: [tx.add(one) for one in vms])
+    for store_ in (store, memory):
+        store_.transact(lambda tx: [tx.add(one) for one in vms])
     snapshot = snapshots_of(tmp_path / "store.db")
 
     def rows(reader: Reader, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         pages = columns_of(reader, Vm, NAMES, keys)
         return [row for page in pages for row in zip(*page, strict=True)]
 
-    some = [each.name for each in vms[::2]]
+    some = [record.name for record in vms[::2]]
     for keys in ([*reversed(some), "none", some[0]], ["vm_0001"], ["none"], []):
         stored = snapshot.read(lambda reader, keys=keys: rows(reader, keys))
         assert stored == memory.read(lambda reader, keys=keys: rows(reader, keys))
         assert stored == [
-            tuple(getattr(each, name) for name in NAMES)
-            for each in vms
-            if each.name in keys
+            tuple(getattr(record, name) for name in NAMES)
+            for record in vms
+            if record.name in keys
         ]
     snapshot.close()
     store.close()
@@ -222,8 +222,8 @@ def test_fields_of_the_members_of_lists_are_those_of_the_records(
     names = ("host", "moves.vm", "moves.to_host", "operation_id", "moves.is_down")
     store = SqliteStore(tmp_path / "store.db")
     memory = MemoryStore()
-    for each in (store, memory):
-        each.transact(lambda tx: [tx.add(one) for one in operations])
+    for store_ in (store, memory):
+        store_.transact(lambda tx: [tx.add(one) for one in operations])
     snapshot = snapshots_of(tmp_path / "store.db")
     query = kinds.OPERATIONS_OF_REQUEST
     stored = snapshot.read(lambda reader: rows_of(reader, query, names))

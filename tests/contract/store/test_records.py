@@ -287,8 +287,8 @@ def test_entry_about_an_operation_is_found_by_everything_it_names(
 
     def found(subject: str) -> list[str]:
         return [
-            each.entry_id
-            for each in store.read(
+            entry.entry_id
+            for entry in store.read(
                 lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, subject)
             )
         ]

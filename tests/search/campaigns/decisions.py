@@ -116,8 +116,8 @@ class Decisions:
             skipped_ahead=course.ahead,
             failed=tuple((f"h{host}", f"op{host}") for host in bits(course.failed)),
             pauses=tuple(
-                Pause(by=ACTORS[each], reason="a reason", at=now)
-                for each in bits(course.pauses)
+                Pause(by=ACTORS[actor], reason="a reason", at=now)
+                for actor in bits(course.pauses)
             ),
             halt=halt,
             due_at=0 if course.due < 0 else now + course.due * setting.tick,
@@ -166,7 +166,7 @@ class Decisions:
     def done(self, course: Course, hour: int) -> Course:
         now = self.now(hour)
         return self.change(
-            course, hour, ("done",), lambda each: progress.host_done(each, now=now)
+            course, hour, ("done",), lambda record: progress.host_done(record, now=now)
         )
 
     def skipped(self, course: Course, hour: int, host: int, stage: int) -> Course:
@@ -175,15 +175,15 @@ class Decisions:
             course,
             hour,
             ("skipped", host, stage),
-            lambda each: progress.host_skipped(each, name, stage=stage, now=now),
+            lambda record: progress.host_skipped(record, name, stage=stage, now=now),
         )
 
     def failed(self, course: Course, hour: int, host: int) -> Course:
         """Count a failed host; the campaign halts if that is too many."""
         now, name = self.now(hour), f"h{host}"
 
-        def decide(each: CampaignRecord) -> CampaignRecord:
-            failed = progress.host_failed(each, name, f"op{host}", now=now)
+        def decide(campaign: CampaignRecord) -> CampaignRecord:
+            failed = progress.host_failed(campaign, name, f"op{host}", now=now)
             why = progress.why_halt(failed, name, by=ACTORS[0], now=now)
             if why is None or failed.halt is not None or failed.has_ended:
                 return failed
@@ -197,7 +197,7 @@ class Decisions:
             course,
             hour,
             ("retried", host),
-            lambda each: progress.host_retried(each, name),
+            lambda record: progress.host_retried(record, name),
         )
 
     def resumed(self, course: Course, hour: int) -> Course:
@@ -208,7 +208,7 @@ class Decisions:
             course,
             hour,
             ("next stage",),
-            lambda each: progress.next_stage(each, fleet_hosts=HOSTS),
+            lambda record: progress.next_stage(record, fleet_hosts=HOSTS),
         )
 
     def is_stage_over(self, course: Course, hour: int) -> bool:
@@ -311,7 +311,7 @@ def _open(how: tuple[int, ...]) -> list[Operation]:
             target_kind=TargetKind.HOST,
             target=f"h{host}",
             host=f"h{host}",
-            state=STATES[each],
+            state=STATES[state],
             routine=True,
             not_before=0,
             moves=(),
@@ -320,6 +320,6 @@ def _open(how: tuple[int, ...]) -> list[Operation]:
             description="",
             created=0,
         )
-        for host, each in enumerate(how)
-        if each >= 0
+        for host, state in enumerate(how)
+        if state >= 0
     ]

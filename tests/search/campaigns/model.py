@@ -141,5 +141,5 @@ class Model:
 
 def names(hosts: int | Sequence[int]) -> str:
     """Return hosts for a message."""
-    each = bits(hosts) if isinstance(hosts, int) else hosts
-    return ", ".join(f"h{host}" for host in each)
+    numbers = bits(hosts) if isinstance(hosts, int) else hosts
+    return ", ".join(f"h{host}" for host in numbers)

@@ -175,9 +175,9 @@ class Side:
         what, first = label
         if what == "approve":
             (event,) = [
-                each
-                for each in self.world.live_events()
-                if each.operation == self.open_of(first).operation_id
+                event
+                for event in self.world.live_events()
+                if event.operation == self.open_of(first).operation_id
             ]
             assert self.world.vm(f"v{first}").approve(event.event_id).status == 200
         elif what in {"done", "failed"}:
@@ -320,7 +320,7 @@ class Side:
         )
 
     def _items(self, course: Course, operations: list[Operation]) -> Iterator[Item]:
-        last = {each.host: each for each in operations}
+        last = {operation.host: operation for operation in operations}
         for number, name in enumerate(self.names):
             operation = last[name]
             if operation.state in ENDED_STATES:
@@ -339,7 +339,7 @@ class Side:
             reason = TURN
             if is_planned:
                 reason = HOST if waits.for_host(name) in names else TURN
-                is_group = any(each.startswith("budget:") for each in names)
+                is_group = any(name.startswith("budget:") for name in names)
                 reason = GROUP if is_group else reason
             yield Item(
                 how,

@@ -42,7 +42,7 @@ def test_worlds_with_campaigns_have_a_minimum_number_of_states() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.model.__name__)
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda bug: bug.model.__name__)
 def test_planted_bug_of_a_campaign_is_found(
     planted: Planted, record_property: Record
 ) -> None:

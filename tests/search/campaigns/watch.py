@@ -69,7 +69,7 @@ class Watch:
         used = _at_rack(after, RACKS[host])
         if setting.rack_most and len(used) > setting.rack_most:
             raise BrokenError("K1", f"{names(used)} of one rack")
-        away = [each for each in _away(after) if each != host]
+        away = [host_ for host_ in _away(after) if host_ != host]
         if setting.unavailable and len(away) >= setting.unavailable:
             raise BrokenError("K1", f"{names(away)} are away")
         self._k1_window(after, host)
@@ -194,7 +194,9 @@ class Watch:
         if said != seen:
             raise BrokenError("K7", f"{said} are counted, and {seen} have ended")
         if course.state == "Done" and how.count(DONE) + how.count(SKIPPED) != HOSTS:
-            raise BrokenError("K7", f"it is done with {[HOW[each] for each in how]}")
+            raise BrokenError(
+                "K7", f"it is done with {[HOW[course] for course in how]}"
+            )
         left = sum(
             each not in {DONE, SKIPPED}
             for host, each in enumerate(how)

@@ -102,8 +102,8 @@ def broken(state: State) -> str:
 def moves(world: World, state: State) -> Iterator[tuple[str, State]]:
     """Yield each step with the state after it."""
     ticked = [
-        _shifted(each, -rate)
-        for each, rate in zip(state.replicas, world.rates, strict=True)
+        _shifted(row, -rate)
+        for row, rate in zip(state.replicas, world.rates, strict=True)
     ]
     yield "a tick passes", _bare(world, state._replace(replicas=tuple(ticked)))
     for number, replica in enumerate(state.replicas):
@@ -127,9 +127,9 @@ def _steps(
         after, _ = _done(world, late, row, number)
         yield "has its late request done", after, replica._replace(late=None)
     if request is None:
-        for each in _requests(world, seat, row):
-            asked = replica._replace(request=each)
-            yield f"sends {each.kind}", row, _stopping(world, asked, each)
+        for request_ in _requests(world, seat, row):
+            asked = replica._replace(request=request_)
+            yield f"sends {request_.kind}", row, _stopping(world, asked, request_)
     elif request.done:
         yield "hears", row, _heard(world, replica, request)
         if request.kind != "read":  # as if it had not been sent

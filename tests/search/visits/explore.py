@@ -198,7 +198,7 @@ def _ends(fair: dict[bytes, bytes], *, is_complete: bool) -> tuple[int, Found | 
         if at not in lengths and is_complete:
             return 0, Found(name="K7", why="K7: nothing more comes", trace=())
         length = lengths.get(at, 0)
-        for each in reversed(path):
+        for state in reversed(path):
             length += 1
-            lengths[each] = length
+            lengths[state] = length
     return max(lengths.values()) if is_complete else 0, None

@@ -171,7 +171,7 @@ class Service:
                 "fail": Verdict.FAILED,
                 "needless": Verdict.NOT_NEEDED,
             }[what]
-            [call] = [each for each in self.driver.calls() if each.host == name]
+            [call] = [call for call in self.driver.calls() if call.host == name]
             self.driver.end_as(call, verdict)
         elif what == "approve":
             for event in world.live_events():
@@ -220,8 +220,11 @@ class Service:
         visits = self.mirror.table(Visit)
         return (
             self.campaign.state,
-            [(key, each.host, each.state) for key, each in sorted(operations.items())],
-            [(key, each.host, each.state) for key, each in sorted(visits.items())],
+            [
+                (key, operation.host, operation.state)
+                for key, operation in sorted(operations.items())
+            ],
+            [(key, visit.host, visit.state) for key, visit in sorted(visits.items())],
             [(call.host, call.step) for call in self.driver.calls()],
         )
 

@@ -34,7 +34,7 @@ def test_every_state_of_visits_keeps_every_rule(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "planted", some(PLANTED, usual=PLANTED[::2]), ids=lambda each: each.what
+    "planted", some(PLANTED, usual=PLANTED[::2]), ids=lambda bug: bug.what
 )
 def test_planted_bug_of_visits_is_found(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, record_property: Record

@@ -310,7 +310,7 @@ class virDomain:  # noqa: N801 - the name of the real one
         leases = self._conn.directory / f"{self._name}.leases"
         if not leases.exists():
             raise libvirtError("no leases", INVALID)
-        addresses = [{"addr": each} for each in leases.read_text().split()]
+        addresses = [{"addr": address} for address in leases.read_text().split()]
         return {"vnet0": {"addrs": addresses}, "vnet1": {"addrs": None}}
 
     def XMLDesc(self, flags: int) -> str:  # noqa: N802

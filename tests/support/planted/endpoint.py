@@ -195,9 +195,9 @@ class Endpoint:
         """Whether the client has said that it has this document (1.10)."""
         tag = self.tag(vm)
         return any(
-            each.strip() in {tag, tag.strip('"'), f"W/{tag}"}
+            part.strip() in {tag, tag.strip('"'), f"W/{tag}"}
             for value in request.all("if-none-match")
-            for each in value.split(",")
+            for part in value.split(",")
         )
 
     def unchanged(self, vm: str, version: str, now: Micros) -> Response:

@@ -190,7 +190,7 @@ class MembersNull(Endpoint):
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
         members = super().members(vm, event, version, now)
-        return {**members, **{each: members.get(each) for each in MEMBER_SINCE}}
+        return {**members, **{member: members.get(member) for member in MEMBER_SINCE}}
 
 
 class _Without(Endpoint):

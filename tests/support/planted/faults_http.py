@@ -67,7 +67,7 @@ class IfNoneMatchIgnored(Endpoint):
 )
 class BareTagIgnored(Endpoint):
     def is_unchanged(self, vm: str, request: Request) -> bool:
-        is_quoted = any('"' in each for each in request.all("if-none-match"))
+        is_quoted = any('"' in tag for tag in request.all("if-none-match"))
         return is_quoted and super().is_unchanged(vm, request)
 
 

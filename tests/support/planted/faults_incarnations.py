@@ -126,7 +126,7 @@ class _MissesChanges(Story):
 
 
 def _pairs(content: tuple[object, ...]) -> list[tuple[str, str]]:
-    return [each for each in content if isinstance(each, tuple)]
+    return [item for item in content if isinstance(item, tuple)]
 
 
 @defect(

@@ -116,9 +116,9 @@ class Connection:
     def keeps_open(self, request: Request) -> bool:
         """Whether another request may follow."""
         wishes = {
-            each.strip().lower()
+            tag.strip().lower()
             for value in request.all("connection")
-            for each in value.split(",")
+            for tag in value.split(",")
         }
         return "close" not in wishes and (request.minor == 1 or "keep-alive" in wishes)
 
@@ -195,8 +195,8 @@ def parsed_head(text: str) -> Request:
     if line is None:
         raise MalformedError(HTTPStatus.BAD_REQUEST)
     headers: list[tuple[str, str]] = []
-    for each in lines:
-        match = _HEADER.fullmatch(each)
+    for row in lines:
+        match = _HEADER.fullmatch(row)
         if match is None:
             raise MalformedError(HTTPStatus.BAD_REQUEST)
         headers.append((match[1], match[2]))

@@ -93,7 +93,7 @@ def request(
 
 def approval(*ids: str) -> bytes:
     """Return the body that approves events."""
-    entries = [{"EventId": each} for each in ids]
+    entries = [{"EventId": event_id} for event_id in ids]
     return json.dumps({"StartRequests": entries}).encode()
 
 
@@ -145,7 +145,7 @@ def _without_header(visit: "Visit", event: Event) -> list[bytes]:
 
 
 def _all_together(visit: "Visit", event: Event) -> list[bytes]:
-    others = [each.event_id for each in visit.events(f"{event.plan.scope}_0")]
+    others = [event_.event_id for event_ in visit.events(f"{event.plan.scope}_0")]
     return [post(*reversed(others))]
 
 
@@ -293,7 +293,7 @@ class Visit:
             yield self.ask(request(), pause=LOOK)
             for vm in APPROVERS:
                 for event in self.events(vm):
-                    if any(event is each for _, each in approved):
+                    if any(event is other for _, other in approved):
                         continue
                     approved.append((vm, event))
                     for sent in next(ways)(self, event):
@@ -302,8 +302,8 @@ class Visit:
                     # The response of another tenant.
                     yield self.ask(post(event.event_id), "gpu_1")
             for vm, event in approved:
-                is_there = any(event is each for each in self.backend.story.events)
-                if is_there or any(event is each for each in over):
+                is_there = any(event is other for other in self.backend.story.events)
+                if is_there or any(event is other for other in over):
                     continue
                 over.append(event)
                 yield self.ask(post(event.event_id), vm)

@@ -86,7 +86,7 @@ class Chronicle:
                 events[identifier] = event
         for event in sorted(
             events.values(),
-            key=lambda each: (self._names.place(each.operation), each.scope),
+            key=lambda event: (self._names.place(event.operation), event.scope),
         ):
             self._names.meet(event.event_id)
 

@@ -92,18 +92,18 @@ def get(story: Story, words: Words) -> None:
 def own(story: Story, words: Words) -> None:
     """Have a VM ask for what it may know of its own events, and show the answer."""
     document = story.world.vm(words.one()).own_events().json
-    for each in document["Events"]:
-        named = "" if each["Affected"] else ", of others"
-        story.say(f"{each['EventId']} {each['EventStatus']}{named}")
-        for wait in each["WaitsFor"]:
+    for event in document["Events"]:
+        named = "" if event["Affected"] else ", of others"
+        story.say(f"{event['EventId']} {event['EventStatus']}{named}")
+        for wait in event["WaitsFor"]:
             when = f" until {wait['At']}" if "At" in wait else ""
             who = f" [{', '.join(wait['Resources'])}]" if "Resources" in wait else ""
             story.say(f"  {wait['Reason']}{who}{when}: {wait['Message']}")
-    for each in document["Ended"]:
-        at_most = "at most " if each["IsUpperBound"] else ""
+    for event in document["Ended"]:
+        at_most = "at most " if event["IsUpperBound"] else ""
         story.say(
-            f"{each['EventId']} {each['Outcome']} at {each['EndedAt']}, down for "
-            f"{at_most}{each['DownSeconds']} s"
+            f"{event['EventId']} {event['Outcome']} at {event['EndedAt']}, down for "
+            f"{at_most}{event['DownSeconds']} s"
         )
 
 
@@ -244,7 +244,7 @@ def operations(story: Story, words: Words) -> None:
     words.all(least=0, most=0)
     listed = story.world.operations()
     for operation in sorted(
-        listed, key=lambda each: story.names.place(each.operation_id)
+        listed, key=lambda operation: story.names.place(operation.operation_id)
     ):
         note_text = note(operation.note)
         why = f" ({note_text})" if note_text else ""

@@ -19,9 +19,9 @@ def order(story: Story, words: Words) -> None:
 
 def _given(entry: Entry, story: Story, words: Words) -> VerbRequest:
     values = {
-        each.key: _option(each, story, words)
-        for each in entry.arguments
-        if each.name.startswith("--")
+        argument.key: _option(argument, story, words)
+        for argument in entry.arguments
+        if argument.name.startswith("--")
     }
     # The verb itself refuses a request without targets.
     targets = words.all(least=0 if entry.name == "maintain" else 1)

@@ -49,8 +49,8 @@ class Browser:
         # The client has cookies of its own, which other callers would send too.
         self.client.cookies.clear()
         self.said = answer.headers.get_list("set-cookie")
-        for each in self.said:
-            self._keep(each)
+        for cookie in self.said:
+            self._keep(cookie)
         return answer
 
     def _keep(self, said: str) -> None:

@@ -38,7 +38,7 @@ class Watcher:
             async with asyncio.timeout(SECONDS):
                 text = await anext(self.texts)
             assert text.endswith("\n\n")
-            self._come = [f"{each}\n\n" for each in text[:-2].split("\n\n")]
+            self._come = [f"{message}\n\n" for message in text[:-2].split("\n\n")]
         return self._come.pop(0)
 
     async def next(self) -> tuple[str, Any]:
@@ -55,8 +55,8 @@ class Watcher:
     async def until(self, name: str) -> list[Any]:
         """Return the objects that come before a message of this name."""
         found: list[Any] = []
-        while (each := await self.next())[0] != name:
-            found.append(each[1])
+        while (message := await self.next())[0] != name:
+            found.append(message[1])
         return found
 
     async def close(self) -> None:
@@ -129,4 +129,4 @@ def run(
 
 
 def names(found: Sequence[Any], key: str) -> list[str]:
-    return [each[key] for each in found]
+    return [row[key] for row in found]

@@ -112,7 +112,7 @@ class Shared:
         done = self.order("reboot", vms=["hidden-db-0"])
         self.order("cancel", names=[done["request"]])
         operation = self.order("maintain", hosts=["hidden-h1"], impact="live-migrate")
-        events = {each["tenant"]: each["EventId"] for each in _events(operation)}
+        events = {event["tenant"]: event["EventId"] for event in _events(operation)}
         self.order("approve", event_ids=[events["shop"]])
         # The last approval starts the operation, so the history names its actor.
         approval = Approval(vm="hidden-db-0", event_ids=(events["hidden-bank"],))
@@ -202,8 +202,8 @@ async def no_readings() -> list[Any]:
 def paths(description: Any) -> Iterator[tuple[str, str, Any]]:
     """Yield each method and path of the API with its description."""
     for path, verbs in description["paths"].items():
-        for verb, each in verbs.items():
-            yield verb.upper(), path, each
+        for verb, body in verbs.items():
+            yield verb.upper(), path, body
 
 
 def without(text: str, name: str) -> str:

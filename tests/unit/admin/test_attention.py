@@ -204,7 +204,7 @@ def test_longest_wait_for_an_approval_comes_first(
     assert page["sums"] == {"tenants": 2, "events": 6, "vms": 5, "hosts": 2}
     assert page["complete"] is True
     assert [
-        each["tenant"] for each in get(client, "waits", tenant="shop")["waits"]
+        wait["tenant"] for wait in get(client, "waits", tenant="shop")["waits"]
     ] == ["shop"]
     first = get(client, "waits", limit=1)
     rest = get(client, "waits", limit=1, after=first["next"])
@@ -279,7 +279,7 @@ def test_actionable_blockers_come_first(
         "tenant",
         "shop",
     )
-    (event,) = (each for each in operation["events"] if each["tenant"] == "shop")
+    (event,) = (event for event in operation["events"] if event["tenant"] == "shop")
     assert (first["event"], first["scope"]) == (event["EventId"], "web")
     assert first["until"] == operation["not_before"]
     assert (second["tenant"], second["remedy"]) == ("bank", "tenant")
@@ -412,7 +412,7 @@ def test_tenant_sees_only_its_problems_and_waits_and_no_capacity() -> None:
     ]
     assert "hidden" not in str(page)
     waits = shared.ask(token, "GET", "/v1/waits").json()
-    assert [each["tenant"] for each in waits["waits"]] == ["shop"]
+    assert [wait["tenant"] for wait in waits["waits"]] == ["shop"]
     assert waits["waits"][0]["hosts"] == 0
     assert shared.ask(token, "GET", "/v1/capacity").status_code == 403
     # After NotBefore the other domain's failure holds it, which the tenant may know.

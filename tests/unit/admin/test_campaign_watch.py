@@ -113,7 +113,7 @@ def test_a_viewer_gets_each_host_of_a_campaign_that_changes(
 
         gateway.advance("1m")
         first = await follow()
-        assert {each["state"] for each in first.values()} > {"planned"}
+        assert {host["state"] for host in first.values()} > {"planned"}
         gateway.advance("2h")
         ended = await follow()
         assert ended != first
@@ -193,7 +193,7 @@ def test_a_rollout_of_several_hosts_is_listed_and_followed_as_a_campaign(
     run(gateway, story)
     assert listed() == []
     second = started(client)
-    assert [each["campaign"] for each in listed(all=True)] == [
+    assert [campaign["campaign"] for campaign in listed(all=True)] == [
         second["campaign"],
         name,
     ]

@@ -38,7 +38,7 @@ def test_every_member_of_the_answer_is_described() -> None:
         assert body["led_for_seconds"] == 50.0
         for replica in body["replicas"]:
             check(replica, routes.ReplicaShape)
-        assert [each["role"] for each in body["replicas"]] == ["leads", "follows"]
+        assert [replica["role"] for replica in body["replicas"]] == ["leads", "follows"]
         assert body["replicas"][1]["behind_entries"] == 2
         replicas.found = None
         check(client.get("/v1/cluster").json(), routes.ClusterShape)

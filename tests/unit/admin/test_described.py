@@ -68,7 +68,7 @@ def operations(app: FastAPI) -> list[Any]:
     schema.app = app
     results: list[Any] = list(schema.get_all_operations())
     found = [result.ok() for result in results]
-    return [each for each in found if not each.path.startswith(ENDLESS)]
+    return [operation for operation in found if not operation.path.startswith(ENDLESS)]
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)

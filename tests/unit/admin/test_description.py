@@ -75,9 +75,9 @@ def test_every_path_is_described(description: Any) -> None:
     assert set(description["paths"]) == PATHS
     assert description["info"]["version"] == "1.2.3"
     for path, verbs in description["paths"].items():
-        for verb, each in verbs.items():
-            assert each["description"], (path, verb)
-            for parameter in each.get("parameters", []):
+        for verb, operation in verbs.items():
+            assert operation["description"], (path, verb)
+            for parameter in operation.get("parameters", []):
                 if parameter["in"] == "query" and parameter["name"] != "limit":
                     assert parameter["description"], (path, parameter)
 

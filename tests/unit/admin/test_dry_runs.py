@@ -29,9 +29,9 @@ def everything(gateway: LocalGateway) -> tuple[Any, ...]:
 
     def read(reader: Reader) -> list[Any]:
         queries = [
-            cast("Query[Any]", each)
-            for name, each in vars(kinds).items()
-            if name.startswith("ALL_") and isinstance(each, Query)
+            cast("Query[Any]", query)
+            for name, query in vars(kinds).items()
+            if name.startswith("ALL_") and isinstance(query, Query)
         ]
         return [record for query in queries for record in every(reader, query)]
 
@@ -108,7 +108,7 @@ def test_refused_parts_are_listed(client: TestClient, gateway: LocalGateway) -> 
     client.post("/v1/fail", json={"names": ["web_0"]})
     count = counted(client, gateway, "restore", names=["web_0", "web_1"])
     assert count["targets"] == 1
-    assert [each["name"] for each in count["refused"]] == ["web_1"]
+    assert [target["name"] for target in count["refused"]] == ["web_1"]
     assert count["effect"]["ended"]["vms"] == 1
 
 
@@ -339,7 +339,7 @@ def test_tenant_learns_only_its_own_part() -> None:
         for event in operation["events"]
         if event["tenant"] == "shop"
     ]
-    body = {"event_ids": [each["EventId"] for each in mine], "dry_run": True}
+    body = {"event_ids": [event["EventId"] for event in mine], "dry_run": True}
     answer = shared.ask(token, "POST", "/v1/approve", json=body).json()
     assert answer["effect"] == {"approved": {"vms": len(mine), "events": len(mine)}}
     secrets = list(shared.secrets())
@@ -415,7 +415,7 @@ def test_redeployment_names_the_hosts_to_which_vms_would_go(
     assert move["vm"] == "web_0"
     body = client.post("/v1/redeploy", json={"vms": ["web_0"]}).json()
     [operation] = body["operations"]
-    assert [each["to_host"] for each in operation["moves"]] == [move["to_host"]]
+    assert [move_["to_host"] for move_ in operation["moves"]] == [move["to_host"]]
     assert move["to_host"] != "h1"
 
 

@@ -82,7 +82,7 @@ def test_scope_and_tenant_show_what_is_missing_and_their_open_operations(
     assert (scope["kind"], scope["state"]) == ("scope", "not enabled")
     assert "Scheduled Events are not enabled, so its events wait for NotBefore" in text
     assert "none of its VMs has polled" in text
-    assert [each["operation"] for each in scope["operations"]] == [
+    assert [operation_["operation"] for operation_ in scope["operations"]] == [
         operation["operation"]
     ]
     assert "tenant shop has not enabled Scheduled Events for scope web" in text

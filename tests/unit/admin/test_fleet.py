@@ -42,7 +42,7 @@ def test_fleet_is_listed_in_pages(client: TestClient) -> None:
     while True:
         page = client.get("/v1/fleet", params={"limit": 2, "after": after}).json()
         assert sum(len(page[section]) for section in SECTIONS) <= 2
-        found += [f"{s}:{each['name']}" for s in SECTIONS for each in page[s]]
+        found += [f"{s}:{row['name']}" for s in SECTIONS for row in page[s]]
         if page["next"] is None:
             break
         after = page["next"]
@@ -236,7 +236,9 @@ def test_fleet_of_a_small_place_is_read_without_the_others(
                 Counted(reader, rows).reader, wanted, first, name, 2
             )
         )
-        found += [(each, one["name"]) for each in SECTIONS for one in page[each]]
+        found += [
+            (section, one["name"]) for section in SECTIONS for one in page[section]
+        ]
         if (after := page["next"] or "") == "":
             break
     assert found == [

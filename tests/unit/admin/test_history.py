@@ -154,11 +154,11 @@ def test_operation_record_shows_outcome_approvals_and_phases(
         "impact over",
         "done",
     ]
-    assert {each["vm"]: each["planned_seconds"] for each in answer["vms"]} == {
+    assert {vm["vm"]: vm["planned_seconds"] for vm in answer["vms"]} == {
         "web_0": 9,
         "db_0": 9,
     }
-    assert all(each["down_seconds"] == 0 for each in answer["vms"])
+    assert all(vm["down_seconds"] == 0 for vm in answer["vms"])
 
 
 def test_history_keeps_the_reason_why_an_operation_was_held(

@@ -125,7 +125,8 @@ def test_repeated_cancel_approve_and_resolve_return_the_first_result(
     body = {"names": [made.json()["request"]]}
     cancels = [client.post("/v1/cancel", json=body, headers=KEY) for _ in range(2)]
     first, again = (
-        [each["operation"] for each in answer.json()["cancelled"]] for answer in cancels
+        [operation["operation"] for operation in answer.json()["cancelled"]]
+        for answer in cancels
     )
     assert first == again != []
 

@@ -43,7 +43,7 @@ class Left(Shared):
             for event in operation["operations"][0]["events"]
         }
         operations = self.get(self.shop, "operations")["operations"]
-        (self.alias,) = (str(each["operation"]) for each in operations)
+        (self.alias,) = (str(operation["operation"]) for operation in operations)
         self.gateway.advance("1m")
 
     def get(self, token: str, path: str, **params: str) -> Any:
@@ -123,7 +123,7 @@ def test_later_steps_of_the_host_change_nothing_for_the_tenant() -> None:
     left.end()
     assert left.all_that_shop_sees() == before
     theirs = left.get(left.bank, "history", what="operation")["entries"]
-    assert "operation done" in {each["what"] for each in theirs}
+    assert "operation done" in {entry["what"] for entry in theirs}
 
 
 def test_steps_in_the_moment_of_leaving_are_hidden_too() -> None:
@@ -133,7 +133,7 @@ def test_steps_in_the_moment_of_leaving_are_hidden_too() -> None:
     left.leave()
     assert left.state() != "Announced"
     shown = left.get(left.shop, "history", operation=left.alias)["entries"]
-    assert [each["what"] for each in shown][-1] == "event removed"
+    assert [entry["what"] for entry in shown][-1] == "event removed"
     assert left.get(left.shop, f"history/operations/{left.alias}")["started"] is None
 
 
@@ -146,7 +146,7 @@ def test_redeploy_by_the_owner_leaves_the_maintenance() -> None:
     left.ask(left.shop, "POST", "/v1/approve", json={"event_ids": [approve]})
     left.gateway.advance("3m")
     open_ = left.get(left.shop, "operations")["operations"]
-    assert left.alias not in [each["operation"] for each in open_]
+    assert left.alias not in [operation["operation"] for operation in open_]
     gone = left.get(left.shop, f"operations/{left.alias}")
     assert gone["state"] == "Cancelled"
 

@@ -63,7 +63,7 @@ def test_operations_are_filtered(
 def test_events_are_filtered(busy: TestClient, gateway: LocalGateway) -> None:
     def events(**params: Any) -> list[tuple[str, ...]]:
         found = busy.get("/v1/events", params=params).json()["events"]
-        return sorted((each["scope"], *each["vms"]) for each in found)
+        return sorted((event["scope"], *event["vms"]) for event in found)
 
     gateway.advance("10m")
     assert events(host="h1") == [("db", "db_0"), ("web", "web_0")]
@@ -83,12 +83,12 @@ def test_pages_contain_every_item_once(busy: TestClient, what: str, limit: int) 
     after = ""
     while True:
         page = busy.get(f"/v1/{what}", params={"limit": limit, "after": after}).json()
-        found += [each[key] for each in page[what]]
+        found += [item[key] for item in page[what]]
         if page["next"] is None:
             break
         after = page["next"]
     whole = busy.get(f"/v1/{what}").json()[what]
-    assert sorted(found) == sorted(each[key] for each in whole)
+    assert sorted(found) == sorted(item[key] for item in whole)
 
 
 def test_number_of_rows_scanned_for_a_page_is_limited(
@@ -206,7 +206,7 @@ def test_ended_rollout_is_listed_only_with_all(
 
     def names(**params: Any) -> list[str]:
         page = client.get("/v1/rollouts", params=params).json()
-        return [each["rollout"] for each in page["rollouts"]]
+        return [rollout["rollout"] for rollout in page["rollouts"]]
 
     assert names() == [second]
     assert names(all=True) == [first, second]
@@ -222,9 +222,9 @@ def test_a_page_of_large_rollouts_ends_early(
     monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 2)
     monkeypatch.setattr(selection, "PAGE_ROWS", 1)
     page = client.get("/v1/rollouts").json()
-    assert [each["rollout"] for each in page["rollouts"]] == [first]
+    assert [rollout["rollout"] for rollout in page["rollouts"]] == [first]
     page = client.get("/v1/rollouts", params={"after": page["next"]}).json()
-    assert [each["rollout"] for each in page["rollouts"]] == [second]
+    assert [rollout["rollout"] for rollout in page["rollouts"]] == [second]
 
 
 def test_lists_are_narrowed_to_a_rollout(client: TestClient) -> None:
@@ -267,4 +267,4 @@ def test_reasons_of_an_operation_are_values_as_in_its_explanation(
         ]
         missing = [e for e in operation["blockers"] if e["kind"] == "approval"]
         events = {event["scope"]: event["EventId"] for event in operation["events"]}
-        assert {each["scope"]: each["event"] for each in missing} == events
+        assert {approval["scope"]: approval["event"] for approval in missing} == events

@@ -134,7 +134,9 @@ def test_tenant_reads_from_each_time_on_even_if_the_clock_was_set_back(
                 tenant = TenantReader(reader, "shop")
                 bounds = tenant.audit_keys(first, end)
                 wanted = [
-                    each * SECOND for each in seconds if first <= each * SECOND < end
+                    second * SECOND
+                    for second in seconds
+                    if first <= second * SECOND < end
                 ]
                 if bounds is None:
                     assert not wanted
@@ -209,7 +211,7 @@ def test_newest_entries_of_a_large_rollout_are_those_of_a_small_one(
     monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 10)
     monkeypatch.setattr(selection, "PAGE_ROWS", 10)
     rollouts = shared.client.get("/v1/rollouts?all=true").json()["rollouts"]
-    for name in [each["rollout"] for each in rollouts]:
+    for name in [rollout["rollout"] for rollout in rollouts]:
         oldest = listed(shared, "history", "", operation=name)
         assert (
             listed(shared, "history", "", operation=name, newest="true")
@@ -251,9 +253,9 @@ def test_main_changes_leave_out_the_details_and_keep_each_failure(
 ) -> None:
     every = listed(shared, "history", "")
     main = listed(shared, "history", "", main="true", newest="true", limit="3")
-    assert main == [each for each in every if each["main"]][::-1]
+    assert main == [entry for entry in every if entry["main"]][::-1]
     parts = [
-        {each["what"] for each in every if each["main"] is is_main}
+        {entry["what"] for entry in every if entry["main"] is is_main}
         for is_main in (True, False)
     ]
     assert {"operation announced", "fleet applied", "event approved"} <= parts[0]
@@ -263,9 +265,9 @@ def test_main_changes_leave_out_the_details_and_keep_each_failure(
 def test_brief_history_has_the_first_line_of_each_detail(shared: Shared) -> None:
     whole = listed(shared, "history", "", what="fleet applied")
     brief = listed(shared, "history", "", what="fleet applied", brief="true")
-    assert any("\n" in each["detail"] for each in whole)
+    assert any("\n" in entry["detail"] for entry in whole)
     assert brief == [
-        {**each, "detail": each["detail"].partition("\n")[0]} for each in whole
+        {**entry, "detail": entry["detail"].partition("\n")[0]} for entry in whole
     ]
 
 

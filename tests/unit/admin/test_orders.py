@@ -53,11 +53,11 @@ def test_hosts_are_cordoned_and_opened_by_list_and_by_path(client: TestClient) -
         "since": "2030-01-01T00:00:00Z",
     }
     assert (host["name"], host["cordons"]) == ("h1", [cordon])
-    assert [each["name"] for each in response["refused"]] == ["nope"]
+    assert [target["name"] for target in response["refused"]] == ["nope"]
 
     assert post(client, "hosts/h2/cordon", 200)["cordons"] == [cordon | {"reason": ""}]
     hosts = client.get("/v1/fleet").json()["hosts"]
-    assert [each["name"] for each in hosts if each["cordons"]] == ["h1", "h2"]
+    assert [host["name"] for host in hosts if host["cordons"]] == ["h1", "h2"]
     assert post(client, "hosts/h2/open", 200, all_owners=True)["cordons"] == []
     again = post(client, "hosts/h2/open", 409)
     assert again["error"] == "host h2 is not cordoned"
@@ -91,7 +91,7 @@ def test_answers_escape_terminal_control_characters(
     told = [
         str(value) for entry in answer.json()["entries"] for value in entry.values()
     ]
-    assert any("a \x9b31m b\u202e" in each for each in told)
+    assert any("a \x9b31m b\u202e" in text for text in told)
     assert answer.text.isprintable()
 
 
@@ -182,7 +182,7 @@ def test_operations_are_cancelled_by_operation_and_rollout(client: TestClient) -
     response = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
     first = response["operations"][0]["operation"]
     cancelled = post(client, "cancel", 200, names=[first], reason="not now")
-    assert [each["state"] for each in cancelled["cancelled"]] == ["Cancelled"]
+    assert [operation["state"] for operation in cancelled["cancelled"]] == ["Cancelled"]
     assert cancelled["cancelled"][0]["note"] == "cancelled by operator: not now"
     cancelled = post(client, "cancel", 200, names=[response["rollout"]])
     assert len(cancelled["cancelled"]) == 1

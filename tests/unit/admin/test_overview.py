@@ -48,7 +48,7 @@ def overview(client: TestClient) -> dict[str, Any]:
 
 
 def states(found: dict[str, Any]) -> dict[str, str]:
-    squares = (each for cluster in found["clusters"] for each in cluster["squares"])
+    squares = (square for cluster in found["clusters"] for square in cluster["squares"])
     return {host: state for _, host, state in squares}
 
 
@@ -131,13 +131,13 @@ def search(client: TestClient, q: str, **more: int) -> dict[str, Any]:
     answer = client.get("/v1/search", params={"q": q, **more})
     assert answer.is_success, answer.text
     check(answer.json(), SearchShape)
-    for each in answer.json()["found"]:
-        check(each, FoundShape)
+    for match in answer.json()["found"]:
+        check(match, FoundShape)
     return answer.json()
 
 
 def named(found: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(each["kind"], each["name"]) for each in found["found"]]
+    return [(item["kind"], item["name"]) for item in found["found"]]
 
 
 def test_search_finds_each_kind_by_its_beginning(client: TestClient) -> None:
@@ -187,8 +187,8 @@ def test_search_finds_the_newest_of_many_campaigns(tmp_path: Path) -> None:
     snapshot = snapshots_of(file)
     for read in (snapshot.read, world.read):
         found, more = read(lambda reader: search_in(reader, "old", limit=2))
-        names = [each["name"] for each in found]
-        assert names == [f"{campaign.campaign_id}-{many - each}" for each in (1, 2)]
+        names = [row["name"] for row in found]
+        assert names == [f"{campaign.campaign_id}-{many - number}" for number in (1, 2)]
         assert more
         [one], more = read(lambda reader: search_in(reader, "first", limit=2))
         assert (one["name"], more) == (f"{campaign.campaign_id}-0000", False)

@@ -124,7 +124,7 @@ def test_vm_does_not_see_how_events_of_its_former_owner_ended() -> None:
             )
         )
         assert events is not None
-        return [each.event_id for each in events.ended]
+        return [event.event_id for event in events.ended]
 
     assert ended() == []
     # Given back, it is theirs again.
@@ -136,7 +136,7 @@ def test_operation_of_a_returned_vm_is_listed_once() -> None:
     moved = Moved()
     moved.apply(BEFORE)
     answer = moved.get(moved.bank, "history/operations").json()["operations"]
-    assert [each["operation"] for each in answer] == [moved.operation]
+    assert [operation["operation"] for operation in answer] == [moved.operation]
     assert moved.get(moved.shop, "history", scope="hidden-db").status_code == 200
     assert moved.operation not in moved.get(moved.shop, "history").text
 

@@ -128,7 +128,9 @@ def test_many_relays_are_reported_in_parts() -> None:
     async def story() -> None:
         reports = Reports(Api())
         number = 2 * limits.RELAY_LINKS_TOGETHER + 1
-        reports.contacts = {f"h{each}": Contact() for each in range(number)}
+        reports.contacts = {
+            f"h{relay_number}": Contact() for relay_number in range(number)
+        }
         sizes = [len(some) for some in await reports.look()]
         assert sizes == [number // 2, number // 2, 1]
 

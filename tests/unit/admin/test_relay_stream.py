@@ -60,13 +60,13 @@ def test_a_relay_gets_its_vms_and_then_each_change(api: Api, hub: RelayHub) -> N
         assert whole["whole"] is True
         assert whole["host"] == "h1"
         assert {guest["vm"] for guest in whole["guests"]} == {"web_0", "db_0"}
-        assert {each["enabled"] for each in whole["views"]} == {False}
+        assert {view["enabled"] for view in whole["views"]} == {False}
         api.gateway.enable("web_0")
         (view,) = (await stream.until("views"))["views"]
         assert (view["enabled"], view["events"]) == (True, [])
         event = api.event("web_1")
         (view,) = (await stream.until("views"))["views"]
-        assert [each["id"] for each in view["events"]] == [event]
+        assert [event_["id"] for event_ in view["events"]] == [event]
         assert set(view["events"][0]) == {
             "id", "status", "type", "source", "resources", "not_before",
             "description", "duration",
@@ -451,7 +451,7 @@ def test_an_approval_does_not_wait_until_all_relays_have_come(
     async def story() -> None:
         ours = Stream(hub, "h1", api.create("h1")["id"])
         await ours.next()
-        others = [Stream(hub, each, api.create(each)["id"]) for each in HOSTS[1:]]
+        others = [Stream(hub, host, api.create(host)["id"]) for host in HOSTS[1:]]
         coming = [asyncio.create_task(stream.next()) for stream in others]
         read = api.gateway.read
 

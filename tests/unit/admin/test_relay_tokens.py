@@ -106,7 +106,7 @@ def test_a_relay_token_has_no_role_and_does_not_expire(api: Api) -> None:
     entries = api.client.get("/v1/history").json()["entries"]
     shown = [entry["detail"] for entry in entries if entry["what"] == "token created"]
     assert len(shown) == 2
-    assert all("; relay of h1; " in each for each in shown), shown
+    assert all("; relay of h1; " in detail for detail in shown), shown
     for body in ({"tenant": "shop"}, {"read_only": True}, {"roles": ["view"]}):
         refused = api.client.post("/v1/tokens", json={"relay": "h1", **body})
         assert refused.status_code == 400, refused.text

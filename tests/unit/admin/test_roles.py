@@ -51,7 +51,7 @@ def test_route_is_open_to_exactly_its_roles(
     shared: Shared, holders: dict[Role, str], route: str, role: Role
 ) -> None:
     method, _, path = route.partition(" ")
-    if (method, path) not in {each[:2] for each in paths(shared.app.openapi())}:
+    if (method, path) not in {entry[:2] for entry in paths(shared.app.openapi())}:
         pytest.skip("not in this application")
     demand = DEMANDS[route]
     answer = send(shared, holders[role], route)
@@ -60,9 +60,9 @@ def test_route_is_open_to_exactly_its_roles(
         return
     assert answer.status_code == 403, answer.text
     error = answer.json()
-    assert all(each.value in error["error"] for each in demand.roles if each != role), (
-        error
-    )
+    assert all(
+        role_.value in error["error"] for role_ in demand.roles if role_ != role
+    ), error
     assert "forewarn token create" in error["hint"]
 
 
@@ -201,8 +201,10 @@ def test_token_without_roles_has_all_that_its_kind_can_have(fresh: Shared) -> No
     assert roles(roles=["emergency", "run", "run"]) == ["view", "run", "emergency"]
     entries = fresh.client.get("/v1/history").json()["entries"]
     shown = [entry["detail"] for entry in entries if entry["what"] == "token created"]
-    assert any("; roles view, run, emergency; 90 d" in each for each in shown), shown
-    assert any("; read-only; 90 d" in each for each in shown)
+    assert any("; roles view, run, emergency; 90 d" in detail for detail in shown), (
+        shown
+    )
+    assert any("; read-only; 90 d" in detail for detail in shown)
 
 
 def test_tenant_may_approve_without_the_right_to_restart(fresh: Shared) -> None:

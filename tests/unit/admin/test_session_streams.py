@@ -87,8 +87,8 @@ def test_stream_ends_with_what_only_this_machine_knows(
 
     async def story(streams: Streams) -> None:
         ending, going = (
-            streams.watch(right=Credential.of(each.name, "", each))
-            for each in (session, other)
+            streams.watch(right=Credential.of(token.name, "", token))
+            for token in (session, other)
         )
         await ending.until("ready")
         await going.until("ready")

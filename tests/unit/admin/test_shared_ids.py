@@ -82,14 +82,14 @@ def questions(shared: Shared, tenant: str) -> Iterator[tuple[str, dict[str, str]
     token = shared.token(tenant)
     listed = shared.ask(token, "GET", "/v1/operations?all=true").json()["operations"]
     assert len(listed) == 2
-    names = [each[key] for each in listed for key in ("operation", "request")]
-    for method, path, each in paths(shared.app.openapi()):
+    names = [row[key] for row in listed for key in ("operation", "request")]
+    for method, path, operation in paths(shared.app.openapi()):
         if method != "GET" or path == "/v1/watch":
             continue
         if "{name}" in path:
             yield from ((path.replace("{name}", name), {}) for name in names)
             continue
-        known = {one["name"] for one in each.get("parameters", [])}
+        known = {one["name"] for one in operation.get("parameters", [])}
         more = {"all": "true"} if "all" in known else {}
         yield path, more
         if "limit" in known:
@@ -144,7 +144,7 @@ def told_by_streams(shared: Shared) -> dict[str, str]:
             Streams(shared.gateway, "hidden-bank") as bank,
         ):
             topics = ("operations", "events", "problems", "history")
-            watchers = {each.tenant: each.watch(*topics) for each in (shop, bank)}
+            watchers = {tenant.tenant: tenant.watch(*topics) for tenant in (shop, bank)}
             for tenant, watcher in watchers.items():
                 while "event: ready" not in told[tenant]:
                     told[tenant] += await watcher.text()
@@ -274,7 +274,7 @@ def test_an_order_returns_ids_that_its_tenant_can_use() -> None:
 
 def test_an_operator_uses_the_id_that_a_tenant_quotes(lived: Shared) -> None:
     real = lived.client.get("/v1/operations").json()["operations"]
-    (mine,) = [each for each in real if each["impact"] == "live-migrate"]
+    (mine,) = [operation for operation in real if operation["impact"] == "live-migrate"]
     for tenant in TENANTS:
         listed = lived.ask(lived.token(tenant), "GET", "/v1/operations").json()
         (seen,) = [
@@ -293,8 +293,8 @@ def test_an_operator_uses_the_id_that_a_tenant_quotes(lived: Shared) -> None:
             for path in ("history", "history/operations"):
                 answer = lived.client.get(f"/v1/{path}?operation={name}")
                 (found,) = {
-                    json.dumps(each)
-                    for each in answer.json()[
+                    json.dumps(row)
+                    for row in answer.json()[
                         "entries" if path == "history" else "operations"
                     ][:1]
                 }
@@ -305,9 +305,11 @@ def test_an_operator_uses_the_id_that_a_tenant_quotes(lived: Shared) -> None:
 def test_operator_can_cancel_by_the_id_that_a_tenant_sees(lived: Shared) -> None:
     token = lived.token()
     listed = lived.ask(token, "GET", "/v1/operations").json()["operations"]
-    (seen,) = [each for each in listed if each["impact"] == "live-migrate"]
+    (seen,) = [
+        operation for operation in listed if operation["impact"] == "live-migrate"
+    ]
     cancelled = lived.order("cancel", names=[seen["operation"]])["cancelled"]
-    assert [each["impact"] for each in cancelled] == ["live-migrate"]
+    assert [operation["impact"] for operation in cancelled] == ["live-migrate"]
     assert cancelled[0]["operation"] != seen["operation"]
 
 
@@ -321,8 +323,8 @@ def test_invented_cursor_reveals_nothing_about_real_keys(
     assert answer.status_code == 200
     # Half a key in front of each: nothing is compared with the real ones.
     real = browsed.client.get("/v1/operations?all=true").json()["operations"]
-    for each in real if path.startswith("operations") else ():
-        for name in (each["operation"][:6], each["operation"][:-1]):
+    for operation in real if path.startswith("operations") else ():
+        for name in (operation["operation"][:6], operation["operation"][:-1]):
             page = browsed.ask(token, "GET", f"/v1/{path}after={name}").json()
             assert page["operations"] == []
 

@@ -65,14 +65,14 @@ def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, A
     """Yield requests to every route about objects with these names."""
     described = lived.app.openapi()
     schemas = described["components"]["schemas"]
-    for method, path, each in paths(described):
+    for method, path, operation in paths(described):
         if "{name}" in path:
             for kind in ("operation", "request", "event", "vm"):
                 yield method, path.replace("{name}", names[kind]), {}
         elif method == "GET":
             filters = {
                 parameter["name"]
-                for parameter in each.get("parameters", [])
+                for parameter in operation.get("parameters", [])
                 if parameter["in"] == "query"
             }
             for key in filters & set(names):
@@ -82,9 +82,9 @@ def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, A
                     yield method, path, {"params": own}
             if "operation" in filters:
                 yield method, path, {"params": {"operation": names["request"]}}
-        elif "requestBody" in each and path != "/v1/session/links":
+        elif "requestBody" in operation and path != "/v1/session/links":
             # A link names no object, and each is another one.
-            body = each["requestBody"]["content"]["application/json"]
+            body = operation["requestBody"]["content"]["application/json"]
             schema = schemas[body["schema"]["$ref"].rpartition("/")[2]]
             for filled in bodies(schema["examples"][0], names):
                 yield method, path, {"json": filled}
@@ -165,7 +165,7 @@ def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
         ],
         "host": [],
     }
-    for method, path, each in paths(lived.app.openapi()):
+    for method, path, described in paths(lived.app.openapi()):
         if method != "GET" or path == "/v1/watch":
             continue
         if "{name}" in path:
@@ -173,7 +173,7 @@ def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
                 yield method, path.replace("{name}", name), {}
             continue
         yield method, path, {}
-        for parameter in each.get("parameters", []):
+        for parameter in described.get("parameters", []):
             for name in names.get(parameter["name"], ()):
                 yield method, path, {"params": {parameter["name"]: name}}
             if parameter["name"] == "all":
@@ -317,7 +317,9 @@ def test_each_route_enforces_its_permission(
     demand = DEMANDS[route]
     method, _, path = route.partition(" ")
     path = path.replace("{name}", "op-0000000000")
-    described = {(verb, way): each for verb, way, each in paths(lived.app.openapi())}
+    described = {
+        (verb, way): operation for verb, way, operation in paths(lived.app.openapi())
+    }
     if (method, route.partition(" ")[2]) not in described:
         pytest.skip("not in this application")
     more: dict[str, Any] = {"json": {"vms": ["nobody-x"]}} if method == "POST" else {}
@@ -397,7 +399,7 @@ def test_stream_shows_only_the_tenants_objects_and_ends_with_its_token(
             name, seen = await watcher.next()
         assert seen["scopes"] == ["web"]
         shared.order("tokens/revoke", id=kept.token_id)
-        messages.extend([each async for each in watcher.texts])
+        messages.extend([text async for text in watcher.texts])
         assert '"kind":"unauthorized"' in messages[-1]
 
     run(shared.gateway, story, tenant="shop")

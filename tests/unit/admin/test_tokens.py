@@ -42,9 +42,9 @@ def test_token_expires_after_90_days_by_default(
     assert parse_instant(usual["expires"]) - START == tokens.DEFAULT_LIFETIME
     assert (short["expires"], endless["expires"]) == ("2030-01-01T01:00:00Z", None)
     gateway.clock.advance_to(START + tokens.DEFAULT_LIFETIME - SECOND)
-    assert [use(client, each["token"]) for each in (usual, short)] == [200, 401]
+    assert [use(client, token["token"]) for token in (usual, short)] == [200, 401]
     gateway.clock.advance_to(START + tokens.DEFAULT_LIFETIME)
-    assert [use(client, each["token"]) for each in (usual, endless)] == [401, 200]
+    assert [use(client, token["token"]) for token in (usual, endless)] == [401, 200]
 
 
 def test_last_use_is_stored_hourly_without_a_history_entry(
@@ -110,8 +110,8 @@ def test_name_of_a_valid_token_is_refused(
 
 def test_unnamed_tokens_are_named_after_their_ids(client: TestClient) -> None:
     made = [make(client), make(client)]
-    assert [f"tk-{each['name'].removeprefix('token-')}" for each in made] == [
-        each["id"] for each in made
+    assert [f"tk-{token['name'].removeprefix('token-')}" for token in made] == [
+        token["id"] for token in made
     ]
 
 
@@ -171,7 +171,7 @@ def test_token_created_without_authentication_is_marked_and_revoked(
     )
     assert ended == 2
     made = (stranger, second, good)
-    assert [use(guarded, each["token"]) for each in made] == [401, 401, 200]
+    assert [use(guarded, token["token"]) for token in made] == [401, 401, 200]
 
 
 def test_history_names_token_and_peer_of_each_order(client: TestClient) -> None:
@@ -184,5 +184,5 @@ def test_history_names_token_and_peer_of_each_order(client: TestClient) -> None:
     assert created["peer"] == "testclient"
     mine = [entry for entry in entries if entry["actor"] == "ci"]
     assert mine
-    for each in mine:
-        assert (each["token"], each["peer"]) == (made["id"], "testclient")
+    for row in mine:
+        assert (row["token"], row["peer"]) == (made["id"], "testclient")

@@ -31,11 +31,11 @@ def test_no_answer_reveals_hosts_rollouts_or_others(shared: Shared) -> None:
     token = shared.token()
     rollout = shared.client.get("/v1/rollouts").json()["rollouts"][0]["rollout"]
     answer = shared.ask(token, "GET", PATH)
-    assert [each["state"] for each in answer.json()["upcoming"]] == [
+    assert [operation["state"] for operation in answer.json()["upcoming"]] == [
         *("Announced", "Planned"),
     ]
     real = shared.client.get("/v1/operations").json()["operations"]
-    secrets = [*SECRETS, rollout, *(each["operation"] for each in real)]
+    secrets = [*SECRETS, rollout, *(operation["operation"] for operation in real)]
     assert not [secret for secret in secrets if secret in answer.text]
 
 
@@ -44,8 +44,10 @@ def test_windows_of_others_change_no_time_that_a_tenant_sees(shared: Shared) -> 
     before = listed(shared, token)
     shared.order("window-set", scopes=["hidden-db"], windows=["sat 02:00 4h"])
     after = listed(shared, token)
-    assert [each["earliest"] for each in after] == [each["earliest"] for each in before]
-    assert [each["latest"] for each in after] == [None, None]
+    assert [operation["earliest"] for operation in after] == [
+        operation["earliest"] for operation in before
+    ]
+    assert [operation["latest"] for operation in after] == [None, None]
     assert shared.ask(token, "GET", "/v1/waits").json()["held"] == []
 
 
@@ -57,7 +59,7 @@ def test_object_of_another_tenant_is_unknown(shared: Shared, key: str) -> None:
         shared.ask(token, "GET", PATH, params={key: name})
         for name in (names[key], UNKNOWN[key])
     ]
-    assert [each.status_code for each in told] == [404, 404]
+    assert [answer.status_code for answer in told] == [404, 404]
     assert without(told[0].text, names[key]) == without(told[1].text, UNKNOWN[key])
 
 
@@ -70,9 +72,9 @@ def test_reading_roles_are_enough_and_operators_see_what_the_tenant_sees(
     assert listed(shared, viewer, tenant="shop") == own
     assert shared.ask(viewer, "GET", PATH).status_code == 400
     other = listed(shared, viewer, tenant="hidden-bank")
-    assert {each["vm"] for each in other} == {"hidden-db-0", "hidden-db-1"}
-    assert {each["operation"] for each in other}.isdisjoint(
-        each["operation"] for each in own if each["operation"]
+    assert {operation["vm"] for operation in other} == {"hidden-db-0", "hidden-db-1"}
+    assert {operation["operation"] for operation in other}.isdisjoint(
+        operation["operation"] for operation in own if operation["operation"]
     )
 
 

@@ -97,7 +97,7 @@ def test_stream_has_the_coming_work_its_changes_and_its_end(
         gateway.advance("16m")
         over = await of(watcher, "web_0", "Over")
         assert (over["work"], bool(over["ended"])) == (first["work"], True)
-        assert not [each for each in SECRETS if each in json.dumps([later, over])]
+        assert not [secret for secret in SECRETS if secret in json.dumps([later, over])]
 
     run(gateway, story, tenant="shop")
 

@@ -53,7 +53,7 @@ def test_stream_starts_with_current_objects_then_changes(gateway: LocalGateway) 
     async def story(streams: Streams) -> None:
         watcher = streams.watch()
         before = await watcher.until("ready")
-        assert [each["operation"] for each in before] == [first.operation_id]
+        assert [operation["operation"] for operation in before] == [first.operation_id]
         second = fail(gateway, "db_0")
         name, told = await watcher.next()
         assert (name, told["operation"], told["state"]) == (
@@ -110,7 +110,7 @@ def test_operation_is_sent_again_if_its_reasons_change_with_another(
         assert told["operation"] == first["operation"]
         assert told["state"] == first["state"]
         assert told["blocked_by"] != first["blocked_by"]
-        assert any("web_1" in each for each in told["blocked_by"])
+        assert any("web_1" in reason for reason in told["blocked_by"])
         # The other operation does not depend on it.
         name, _ = await watcher.next()
         assert name == "comment"
@@ -173,7 +173,7 @@ def test_one_stream_has_all_topics(gateway: LocalGateway) -> None:
     async def story(streams: Streams) -> None:
         watcher = streams.watch(*TOPICS)
         present = await watcher.until("ready")
-        assert [each["name"] for each in present] == ["h1", "h2", "same"]
+        assert [operation["name"] for operation in present] == ["h1", "h2", "same"]
         operation = fail(gateway, "db_0")
         found: dict[str, list[str]] = {name: [] for name in TOPICS}
         keys = {
@@ -211,7 +211,7 @@ def test_applied_fleet_file_resets_the_hosts_topic(gateway: LocalGateway) -> Non
             now=gateway.now(),
         )
         await watcher.until("reset")
-        hosts = [each["name"] for each in await watcher.until("ready")]
+        hosts = [operation["name"] for operation in await watcher.until("ready")]
         assert hosts == ["h1", "h2", "h9", "same"]
 
     run(gateway, story)

@@ -84,8 +84,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
         return made[-1]
 
     yield parts
-    for each in made:
-        each.close()
+    for agent in made:
+        agent.close()
 
 
 def test_agent_starts_with_the_saved_memory(make: Make, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_supervisor_is_notified_of_start_watchdog_and_stop(
         parts = Parts(settings(tmp_path), environ=environ, clock=SystemClock())
         heard: list[str] = []
         with running(parts):
-            while not any("WATCHDOG=1" in each for each in heard):
+            while not any("WATCHDOG=1" in message for message in heard):
                 heard.append(listener.recv(4096).decode())
         parts.close()
         while "STOPPING=1" not in heard[-1]:

@@ -26,7 +26,7 @@ def told(
     directory: Path, first: Scripted, others: Sequence[Scripted], heard: Sequence[str]
 ) -> list[Finding]:
     """Return what is found of the endpoint where others may be it."""
-    endpoints = [at(each) for each in (first, *others)]
+    endpoints = [at(address) for address in (first, *others)]
     environ = {"FOREWARN_AGENT_STATE": f"{directory}/agent.db"}
     environ["FOREWARN_AGENT_LISTEN"] = ""
     found = list(

@@ -78,11 +78,11 @@ def test_journal_check_changes_no_file(
     path = tmp_path / "agent.db"
     made(path)
     before = path.read_bytes() if path.is_file() else None
-    names = [each.name for each in tmp_path.iterdir()]
+    names = [path.name for path in tmp_path.iterdir()]
     [found] = told(settings(tmp_path), "state")
     assert found.is_well is not bool(sentence)
     assert sentence in found.text
-    assert [each.name for each in tmp_path.iterdir()] == names
+    assert [path.name for path in tmp_path.iterdir()] == names
     assert (path.read_bytes() if path.is_file() else None) == before
 
 

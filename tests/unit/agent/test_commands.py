@@ -224,7 +224,7 @@ def test_check_reports_good_and_bad_findings(agent: Say) -> None:
     assert "BAD  endpoint: http://127.0.0.1:1 returned no document" in out
     assert "ok   handler drain: " in out
     document = json.loads(agent("check", "--json")[1])
-    assert {each["what"] for each in document} > {"endpoint", "state"}
+    assert {finding["what"] for finding in document} > {"endpoint", "state"}
 
 
 def test_check_reports_all_errors_in_the_settings(agent: Say, tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ class Loop:
 
     def give(self, *inputs: Input) -> None:
         """Turn with these; without any, as when nothing came in for a second."""
-        for each in inputs:
-            self.inbox.put(each)
+        for input_ in inputs:
+            self.inbox.put(input_)
         self.agent.turn()
 
     def prepare(self) -> None:

@@ -264,7 +264,7 @@ def test_peers_with_the_token_get_the_status_of_an_event() -> None:
 
 
 def value(text: str, series: str) -> float:
-    [line] = [each for each in text.splitlines() if each.startswith(f"{series} ")]
+    [line] = [line for line in text.splitlines() if line.startswith(f"{series} ")]
     return float(line.rpartition(" ")[2])
 
 
@@ -412,8 +412,8 @@ def test_invalid_request_gets_an_error_status(served: tuple[str, int]) -> None:
 def test_idle_connections_do_not_block_other_clients(served: tuple[str, int]) -> None:
     crowd = [socket.create_connection(served, timeout=5) for _ in range(40)]
     assert "200" in said(served, b"GET / HTTP/1.1\r\n\r\n")
-    for each in crowd:
-        each.close()
+    for client in crowd:
+        client.close()
 
 
 def test_occupied_address_is_reported(served: tuple[str, int]) -> None:

@@ -141,7 +141,7 @@ def test_approval_waits_until_all_vms_are_prepared(cook: Cook) -> None:
     life.poll(notice(resources=("vm0", "vm1")))
     life.end("pool")
     life.end("checkpoint")
-    assert [each.names for each in life.asked][:1] == [("vm1",)]
+    assert [approval.names for approval in life.asked][:1] == [("vm1",)]
     assert life.sent == []
     life.hear("vm1", is_prepared=True)
     assert life.sent == ["E1"]

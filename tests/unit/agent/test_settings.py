@@ -326,7 +326,7 @@ def every_list() -> Iterator[tuple[str, Option]]:
     kinds = {**dict.fromkeys(HANDLERS, "handler"), **dict.fromkeys(SINKS, "notify")}
     for word, array in kinds.items():
         own = keys_of(array, word).items() - ENTRIES[array].items()
-        tables[word] = dict(sorted(own, key=lambda each: each[0]))
+        tables[word] = dict(sorted(own, key=lambda item: item[0]))
     for name, option in option_table.OPTIONS.items():
         if option.form in LISTS:
             yield f"{name.rpartition('.')[2]} of {name.rpartition('.')[0]}", option

@@ -181,7 +181,7 @@ def test_each_change_is_reported_and_confirmed() -> None:
 
 def test_failures_are_counted_and_report_no_document() -> None:
     watching = Watching(changed(QUIET), FAILED, FAILED, FAILED, FAILED, same(QUIET))
-    assert watching.turn(5) == [each * SECOND for each in (1, 1, 1, 2, 3)]
+    assert watching.turn(5) == [seconds * SECOND for seconds in (1, 1, 1, 2, 3)]
     view = watching.watcher.view
     assert (view.failures, view.last) == (4, Result.SERVER_ERROR)
     assert view.detail == "500: no"
@@ -255,7 +255,7 @@ class TestTheName:
     def test_vm_name_is_read_at_start_and_periodically(self) -> None:
         watching = Watching(changed(QUIET), same(QUIET), name="")
         watching.turn(700)
-        assert [each // SECOND for each in watching.endpoint.named] == [0, 600]
+        assert [instant // SECOND for instant in watching.endpoint.named] == [0, 600]
         assert {polled.name for polled in watching.told} == {"vm_0"}
 
     def test_vm_name_is_not_requested_if_configured(self) -> None:
@@ -269,7 +269,7 @@ class TestTheName:
         watching = Watching(changed(event), same(event), name="")
         watching.endpoint.names = [None, None, "vm_0"]
         watching.turn(12)
-        assert [each // SECOND for each in watching.endpoint.named] == [0, 1, 6]
+        assert [instant // SECOND for instant in watching.endpoint.named] == [0, 1, 6]
         names = [polled.name for polled in watching.told]
         assert names == ["", "", "vm_0"]
 
@@ -282,8 +282,13 @@ class TestTheName:
         )
         watching.endpoint.names = ["vm_0", "vm_7"]
         watching.turn(4)
-        assert [each // SECOND for each in watching.endpoint.named] == [0, 1]
-        assert [each.name for each in watching.told] == ["vm_0", "vm_7", "vm_7", "vm_7"]
+        assert [instant // SECOND for instant in watching.endpoint.named] == [0, 1]
+        assert [document.name for document in watching.told] == [
+            "vm_0",
+            "vm_7",
+            "vm_7",
+            "vm_7",
+        ]
 
     def test_vm_name_is_not_read_again_if_the_event_names_this_vm(self) -> None:
         event = reading("vm_0", "vm_7")

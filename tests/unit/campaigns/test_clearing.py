@@ -146,7 +146,7 @@ def test_only_fixed_vms_keep_hosts_from_a_plan_if_the_driver_chooses() -> None:
     mapped = Fleet(hosts, vms).mapped()
 
     def reasons(found: dict[int, Refusal]) -> dict[int, Reason]:
-        return {host: each.reason for host, each in found.items()}
+        return {host: left_out.reason for host, left_out in found.items()}
 
     chosen = refusals(mapped, [0, 1, 2], Impact.LIVE_MIGRATE, (), pools=None)
     assert reasons(chosen) == {2: Reason.PINNED}

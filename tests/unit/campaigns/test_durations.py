@@ -37,7 +37,7 @@ def test_half_of_the_hosts_are_typical_and_a_tenth_is_slower_than_slow() -> None
     assert (durations.work.typical, durations.work.slow) == (5 * MINUTE, 9 * MINUTE)
     assert durations.work.is_given
     assert durations.notice_slow == 9 * MINUTE // 2
-    assert durations.notices == tuple(each * MINUTE // 2 for each in range(1, 11))
+    assert durations.notices == tuple(number * MINUTE // 2 for number in range(1, 11))
     assert durations.models == ()
 
 

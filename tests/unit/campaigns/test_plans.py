@@ -101,7 +101,7 @@ BUDGETS = st.builds(
             most=AMOUNTS,
         ),
         max_size=3,
-        unique_by=lambda each: each.label,
+        unique_by=lambda budget: budget.label,
     ).map(tuple),
 )
 

@@ -96,7 +96,7 @@ def test_hosts_use_their_notice_as_those_of_past_work_did() -> None:
     drawn = [chances().passes(f"h{number}", past) for number in range(300)]
     assert set(drawn) == set(past)
     # Each of them is as likely as the others.
-    assert all(70 < drawn.count(each) < 130 for each in past)
+    assert all(70 < drawn.count(notice) < 130 for notice in past)
     assert [chances().passes(f"h{number}", past) for number in range(300)] == drawn
 
 

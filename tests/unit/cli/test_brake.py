@@ -101,7 +101,10 @@ def test_lost_vms_put_the_brake_on_and_withdraw_announced_work(
     )
     waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
     # The other one is the failure of db_0.
-    assert sorted(each["state"] for each in waiting) == ["Impacting", "Planned"]
+    assert sorted(operation["state"] for operation in waiting) == [
+        "Impacting",
+        "Planned",
+    ]
     assert why in forewarn("history").out
     assert why in " ".join(forewarn("problems").out.split())
 
@@ -112,7 +115,7 @@ def test_operator_withdraws_announced_work_by_hand(forewarn: Run) -> None:
     ended = forewarn("brake", "on", "--withdraw", "--reason", REASON)
     assert ended.out.endswith("; announced planned work is withdrawn\n")
     waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
-    assert [each["state"] for each in waiting] == ["Planned"]
+    assert [operation["state"] for operation in waiting] == ["Planned"]
     assert forewarn("brake", "off").status == 0
     waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
-    assert [each["state"] for each in waiting] == ["Announced"]
+    assert [operation["state"] for operation in waiting] == ["Announced"]

@@ -51,7 +51,7 @@ def test_plan_shows_order_constraint_and_end(
     # A host with VMs gets its notice of 15 minutes before the window opens.
     for host in plan["hosts"][:1]:
         assert host["begins"][11:] == ("05:45:00Z" if host["vms"] else "06:00:00Z")
-    assert [each["stage"] for each in plan["hosts"]] == [1, *[2] * (hosts - 1)]
+    assert [host["stage"] for host in plan["hosts"]] == [1, *[2] * (hosts - 1)]
 
 
 def told_in(page: Path) -> Json:

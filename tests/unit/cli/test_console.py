@@ -40,9 +40,9 @@ def removers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Removers]:
 
     monkeypatch.setattr(subprocess, "Popen", Remover)
     yield found
-    for each in found:
-        each.kill()
-        each.wait()
+    for process in found:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_tenant_lists_its_coming_work_and_the_operator_sees_the_same(
     assert forewarn("upcoming", *tenant).out == "no work is planned or announced\n"
     assert forewarn("maintain", "h1", "h2", "--impact", "reboot").status == 0
     first, second = json.loads(forewarn("upcoming", "--json", *tenant).out)
-    assert [each["vm"] for each in (first, second)] == ["web_0", "web_1"]
+    assert [row["vm"] for row in (first, second)] == ["web_0", "web_1"]
     assert {first["impact"], second["impact"]} == {"reboot"}
     assert (first["state"], second["state"]) == ("Announced", "Planned")
     assert first["operation"] in forewarn("operations", *tenant).out

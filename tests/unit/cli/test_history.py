@@ -31,7 +31,7 @@ def test_a_period_is_checked(service: Served, forewarn: Run) -> None:
 def test_history_entries_are_filtered(service: Served, forewarn: Run) -> None:
     forewarn("fail", "web_0")
     ended = forewarn("history", "--what", "event started", "--json")
-    assert [each["what"] for each in json.loads(ended.out)] == ["event started"]
+    assert [entry["what"] for entry in json.loads(ended.out)] == ["event started"]
     assert forewarn("history", "--actor", "nobody").out == "no entries\n"
 
 

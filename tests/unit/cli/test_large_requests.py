@@ -155,7 +155,7 @@ def test_planned_operation_has_the_vms_of_its_host_in_the_summary(
 ) -> None:
     forewarn("maintain", *HOSTS[:2], "--impact", "freeze", "--at-once", "1")
     document = json.loads(forewarn("history", "--summary", "--json").out)
-    assert [(each["state"], each["vm_count"]) for each in document] == [
+    assert [(operation["state"], operation["vm_count"]) for operation in document] == [
         ("Announced", 1),
         ("Planned", 1),
     ]

@@ -35,8 +35,8 @@ def test_operations_are_printed_as_a_json_array(service: Served, forewarn: Run) 
     forewarn("restore", "web_0")
     assert json.loads(forewarn("operations", "--json").out) == []
     for words in (["--all"], ["--state", "done"]):
-        (each,) = json.loads(forewarn("operations", "--json", *words).out)
-        assert each["state"] == "Done"
+        (operation,) = json.loads(forewarn("operations", "--json", *words).out)
+        assert operation["state"] == "Done"
 
 
 def test_events_are_filtered(service: Served, forewarn: Run) -> None:
@@ -121,7 +121,7 @@ def test_problems_are_watched_until_they_end(
 
     monkeypatch.setattr(output, "json_line", printing)
     assert forewarn("problems", "--watch", "--json").status == 0
-    assert [each["kind"] for each in told] == ["vm-down", "vm-down"]
+    assert [problem["kind"] for problem in told] == ["vm-down", "vm-down"]
 
 
 def test_waits_and_capacity_are_printed_as_tables(

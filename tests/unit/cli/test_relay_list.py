@@ -21,7 +21,7 @@ def test_relays_are_printed_as_a_table_or_json(forewarn: Run) -> None:
     assert first.split() == ["h1", "away", "-", "-", "-"]
     assert second.split()[0] == "h2"
     document = json.loads(forewarn("relay", "list", "--json").out)
-    assert [(each["host"], each["connected"]) for each in document] == [
+    assert [(relay["host"], relay["connected"]) for relay in document] == [
         ("h1", False),
         ("h2", False),
     ]
@@ -37,7 +37,7 @@ def test_relays_are_selected_by_their_hosts(forewarn: Run) -> None:
         (["--scope", "web", "--host", "h1"], ["h1"]),
     ):
         document = json.loads(forewarn("relay", "list", *words, "--json").out)
-        assert [each["host"] for each in document] == hosts
+        assert [relay["host"] for relay in document] == hosts
     ended = forewarn("relay", "list", "--rack", "r9")
     assert ended.status == 4
     assert "r9" in ended.err

@@ -170,8 +170,8 @@ def test_second_replay_starts_after_the_requested_delay(
     assert main(["simulate", *arguments, "--start-after", "500ms"]) == 0
     output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     first, second = (
-        datetime.fromisoformat(each["time"])
-        for each in output
-        if each["what"] == "event"
+        datetime.fromisoformat(entry["time"])
+        for entry in output
+        if entry["what"] == "event"
     )
     assert (second - first).total_seconds() >= 0.55

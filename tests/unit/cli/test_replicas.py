@@ -72,9 +72,9 @@ def serving(number: int) -> Generator[list[Replica]]:
     try:
         yield replicas
     finally:
-        for each, thread in zip(replicas, threads, strict=True):
-            each.server.shutdown()
-            each.server.server_close()
+        for replica_, thread in zip(replicas, threads, strict=True):
+            replica_.server.shutdown()
+            replica_.server.server_close()
             thread.join()
 
 
@@ -134,7 +134,7 @@ def test_without_a_leader_each_replica_is_asked_once() -> None:
             pytest.raises(CommandError, match="this replica follows"),
         ):
             client.post("drain", {})
-        assert [len(each.asked) for each in replicas] == [1, 1, 1]
+        assert [len(replica_.asked) for replica_ in replicas] == [1, 1, 1]
 
 
 def test_no_replica_can_be_reached() -> None:
@@ -152,6 +152,6 @@ def test_no_url_is_refused(text: str) -> None:
 
 
 def test_too_many_urls_are_refused() -> None:
-    text = " ".join(f"http://r{each}" for each in range(REPLICAS_MAX + 1))
+    text = " ".join(f"http://r{number}" for number in range(REPLICAS_MAX + 1))
     with pytest.raises(CommandError, match="10 URLs of services are given"):
         Client(text)

@@ -104,7 +104,7 @@ def test_restore_cancel_and_approve_accept_selectors(
 ) -> None:
     forewarn("fail", "web_0", "db_0")
     document = json.loads(forewarn("restore", "--scope", "web", "--json").out)
-    assert [each["name"] for each in document["restored"]] == ["web_0"]
+    assert [target["name"] for target in document["restored"]] == ["web_0"]
     ended = forewarn("restore", "--scope", "web")
     assert (ended.status, ended.out) == (4, "")
     assert "nothing to restore matches --scope web" in ended.err
@@ -139,13 +139,13 @@ def test_lists_accept_all_selectors(
         events = json.loads(forewarn("events", "--json", *selected).out)
         assert {event["operation"] for event in events} == {one["operation"]}
         fleet = json.loads(forewarn("fleet", "show", "--json", *selected).out)
-        assert [each["name"] for each in fleet["hosts"]] == [host]
+        assert [host_["name"] for host_ in fleet["hosts"]] == [host]
         assert fleet["vms"]
         assert {vm["host"] for vm in fleet["vms"]} == {host}
         entries = json.loads(forewarn("history", "--json", *selected).out)
         assert any(f"host:{host}" in entry["subjects"] for entry in entries)
         accounts = json.loads(forewarn("history", "--summary", "--json", *selected).out)
-        assert [each["host"] for each in accounts] == [host]
+        assert [account["host"] for account in accounts] == [host]
     assert forewarn("operations", "--tag", "role").status == 2
     assert forewarn("rollout", "list", "--json", "--zone", "2").out.count("ro-") == 1
 
@@ -235,7 +235,7 @@ def test_rollouts_are_filtered_by_the_names_in_a_file(
         ended = forewarn("rollout", "list", "--file", str(file), "--json")
         rollouts = json.loads(ended.out)
         assert len(rollouts) == found, name
-        assert all(set(each) >= {"rollout", "states"} for each in rollouts)
+        assert all(set(rollout) >= {"rollout", "states"} for rollout in rollouts)
 
 
 def test_rollouts_are_filtered_by_names_on_standard_input(
@@ -271,7 +271,7 @@ def test_waits_and_availability_accept_all_selectors(
 ) -> None:
     forewarn("maintain", "h1", "--impact", "freeze")
     document = json.loads(forewarn("waits", "--json", *selected).out)
-    assert {each["tenant"] for each in document["waits"]} == tenants
+    assert {wait["tenant"] for wait in document["waits"]} == tenants
     document = json.loads(forewarn("availability", "--json", *selected).out)
     assert {vm["vm"] for vm in document["vms"]} == vms
 

@@ -181,13 +181,13 @@ def test_invalid_arguments_start_no_simulation(
 def test_scenarios_are_listed_with_their_timelines(forewarn: Run) -> None:
     document = json.loads(forewarn("simulate", "--list", "--json").out)
     assert len(document) > 15
-    for each in document:
+    for scenario in document:
         keys = {"name", "aliases", "description", "speed", "clients", "timeline"}
-        assert set(each) == keys
-        assert each["clients"], each["name"]
-        assert each["timeline"], each["name"]
+        assert set(scenario) == keys
+        assert scenario["clients"], scenario["name"]
+        assert scenario["timeline"], scenario["name"]
     plain = forewarn("simulate", "--list").out
-    assert all(f"\n  {each['description']}\n" in plain for each in document)
+    assert all(f"\n  {row['description']}\n" in plain for row in document)
 
 
 def test_scenario_is_shown_as_toml(forewarn: Run) -> None:

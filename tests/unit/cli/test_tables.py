@@ -101,10 +101,11 @@ def named(text: str) -> str:
     """Return a text with other ids of the same form, which are the same each time."""
     for pattern in (IDS, GUIDS):
         found = list(dict.fromkeys(pattern.findall(text)))
-        for number, each in enumerate(found):
+        for number, identifier in enumerate(found):
             size = len(str(number))
             text = text.replace(
-                each, each[:3] + re.sub(r"\w", "0", each[3:-size]) + str(number)
+                identifier,
+                identifier[:3] + re.sub(r"\w", "0", identifier[3:-size]) + str(number),
             )
     return text
 
@@ -135,7 +136,7 @@ def check_whole(piped: str, shown: str) -> None:
     missing = set(piped.split()) - set(shown.split())
     # Titles of columns under a row are in lower case, and stand only where they say
     # something; so do cells without a value.
-    assert {each for each in missing if not each.isupper()} <= {"-"}
+    assert {cell for cell in missing if not cell.isupper()} <= {"-"}
 
 
 def test_a_pipe_gets_one_line_for_each_row(busy: Served, forewarn: Run) -> None:
@@ -225,7 +226,13 @@ def test_long_list_of_operations_names_each_target_on_a_narrow_terminal() -> Non
 
 def test_blocks_that_fit_in_a_height_are_counted() -> None:
     blocks = [["a"], ["b", "under b"], ["c"]]
-    assert [tables.fitting(blocks, height=each) for each in range(5)] == [0, 1, 1, 2, 3]
+    assert [tables.fitting(blocks, height=height) for height in range(5)] == [
+        0,
+        1,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_counts_are_formatted() -> None:

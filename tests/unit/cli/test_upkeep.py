@@ -195,7 +195,7 @@ def test_zsh_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
 def test_fish_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
     file = script(forewarn, "fish", tmp_path)
     asked = ("store c", "maintain h1 --impact ", "fleet apply --d")
-    lines = [f"complete -C 'forewarn {each}'" for each in asked]
+    lines = [f"complete -C 'forewarn {command}'" for command in asked]
     found = run("fish", "\n".join((f"source {file}", *lines)), tmp_path)
     assert [line.partition("\t")[0] for line in found] == [
         "check",

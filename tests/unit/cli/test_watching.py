@@ -44,8 +44,8 @@ def operation(number: int, state: str = "Announced", **members: Any) -> dict[str
 
 def begun(number: int) -> ListState:
     state = ListState(OPERATIONS)
-    for each in range(number):
-        state.take("operations", operation(each), now=AT)
+    for index in range(number):
+        state.take("operations", operation(index), now=AT)
     state.take("ready", {}, now=AT)
     return state
 
@@ -154,9 +154,9 @@ def unreachable() -> CommandError:
     return CommandError(Exit.UNREACHABLE, "it is gone")
 
 
-def streams(*each: list[Any]) -> Callable[[], Iterator[tuple[str, Any]]]:
+def streams(*messages: list[Any]) -> Callable[[], Iterator[tuple[str, Any]]]:
     """Return what begins one stream after the other; an error ends one."""
-    left = iter(each)
+    left = iter(messages)
 
     def begin() -> Iterator[tuple[str, Any]]:
         for told in next(left):
@@ -205,7 +205,10 @@ def test_terminal_screen_is_restored_with_the_last_display(
     forewarn("maintain", "h1", "--impact", "freeze")
     terminal.columns(120)
     monkeypatch.setenv("TERM", "xterm")
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        signal_number: signal.getsignal(signal_number)
+        for signal_number in (signal.SIGTERM, signal.SIGHUP)
+    }
 
     complete: list[bool] = []
 
@@ -223,7 +226,9 @@ def test_terminal_screen_is_restored_with_the_last_display(
     assert "maintain (freeze) of host h1" in entered
     assert "operations: 1 Announced; last change 2030-01-01" in left
     assert "maintain (freeze) of host h1" in left
-    assert {each: signal.getsignal(each) for each in before} == before
+    assert {
+        signal_number: signal.getsignal(signal_number) for signal_number in before
+    } == before
 
 
 def test_wait_message_is_shown_only_on_a_terminal(

@@ -50,7 +50,7 @@ def test_no_text_has_a_fraction_of_a_second(service: Served, forewarn: Run) -> N
         forewarn("brake", "on", "--reason", "smoke"),
         forewarn("fail", "web_1"),
     ]
-    assert [each.status for each in made] == [0] * len(made), made
+    assert [answer.status for answer in made] == [0] * len(made), made
     (rollout,) = json.loads(forewarn("rollout", "list", "--json").out)
     assert FRACTION.search(rollout["created"]), "the world has fractions"
     for arguments in READERS:

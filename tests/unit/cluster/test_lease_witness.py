@@ -44,4 +44,4 @@ def test_program_can_start_a_little_after_its_call() -> None:
 def test_acts_of_those_who_do_not_lead_are_found(
     acted: tuple[Act, ...], words: str
 ) -> None:
-    assert any(words in each for each in faults(HELD, acted))
+    assert any(words in fault for fault in faults(HELD, acted))

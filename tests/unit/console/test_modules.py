@@ -42,7 +42,7 @@ def test_file_is_short_and_begins_with_its_purpose(name: str) -> None:
     assert max(map(len, text.splitlines())) <= WIDTH_MAX
 
 
-@pytest.mark.parametrize("page", [each for each in OWN if each.startswith("js/pages/")])
+@pytest.mark.parametrize("page", [path for path in OWN if path.startswith("js/pages/")])
 def test_what_a_page_loads_is_small(page: str) -> None:
     modules = set(ordered(MODULES, "js/main.js", page))
     assert {"js/store.js", "vendor/lit/lit-html.js"} <= modules
@@ -83,7 +83,7 @@ def test_each_style_sheet_is_in_the_one_that_the_shell_loads() -> None:
 
 
 def test_shell_of_an_address_names_what_its_page_loads() -> None:
-    pages = {f"js/pages/{each}.js" for each in ("campaign", "wall", "history")}
+    pages = {f"js/pages/{page}.js" for page in ("campaign", "wall", "history")}
     for path, page in [
         ("campaigns/ca-1", "js/pages/campaign.js"),
         ("wall", "js/pages/wall.js"),

@@ -129,7 +129,7 @@ def test_the_policy_admits_no_inline_code_no_other_server_and_no_frame() -> None
     rules = {
         name: value
         for name, _, value in (
-            each.partition(" ") for each in CONTENT_POLICY.split("; ")
+            directive.partition(" ") for directive in CONTENT_POLICY.split("; ")
         )
     }
     assert "unsafe" not in CONTENT_POLICY

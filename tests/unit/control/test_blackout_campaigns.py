@@ -57,7 +57,7 @@ def put(world: World, begins: float, ends: float, *, name: str = "freeze") -> st
         format_instant((world.now + round(at * 60) * MINUTE) // 1_000_000 * 1_000_000)
         for at in (begins, ends)
     ]
-    line = " ".join(each.removesuffix("Z") for each in found)
+    line = " ".join(instant.removesuffix("Z") for instant in found)
     world.order(
         lambda work: blackouts.set_blackout(work, name, line),
         actor="alice",
@@ -83,8 +83,8 @@ def test_campaign_announces_and_works_around_the_blackout() -> None:
         assert (
             operation.started_at + 30 * MINUTE <= begins or operation.started_at >= ends
         )
-    assert any(each.started_at < begins for each in done)
-    assert any(each.started_at > ends for each in done)
+    assert any(operation.started_at < begins for operation in done)
+    assert any(operation.started_at > ends for operation in done)
 
 
 def test_explain_show_and_waits_name_the_blackout_of_the_service() -> None:

@@ -162,7 +162,9 @@ def test_rollout_waits_with_one_timer_however_many_hosts_it_has(world: World) ->
     put(world, -5, 60)
     maintain(world, "h0", "h1", "h2", "h3")
     assert states(world) == [OperationState.PLANNED] * HOSTS
-    assert [bool(each.due_at) for each in open_ones(world)] == [True] + [False] * 3
+    assert [bool(operation.due_at) for operation in open_ones(world)] == [True] + [
+        False
+    ] * 3
     for operation in open_ones(world):
         (why,) = world.explain(operation.operation_id)
         assert why.startswith("blackout freeze forbids it until ")

@@ -304,7 +304,7 @@ NOT_COUNTED = {"more", "platform"}
 
 
 @pytest.mark.parametrize(
-    ("blocker", "sentence"), SENTENCES, ids=lambda each: getattr(each, "kind", "")
+    ("blocker", "sentence"), SENTENCES, ids=lambda blocker: getattr(blocker, "kind", "")
 )
 def test_blocker_is_formatted(blocker: AnyBlocker, sentence: str) -> None:
     assert reason(blocker) == sentence
@@ -312,12 +312,14 @@ def test_blocker_is_formatted(blocker: AnyBlocker, sentence: str) -> None:
 
 def test_every_blocker_kind_is_formatted_and_named() -> None:
     classes = [
-        each
-        for each in vars(blockers).values()
-        if isinstance(each, type) and issubclass(each, Blocker) and each is not Blocker
+        member
+        for member in vars(blockers).values()
+        if isinstance(member, type)
+        and issubclass(member, Blocker)
+        and member is not Blocker
     ]
     assert {type(blocker) for blocker, _ in SENTENCES} == {*classes}
-    counted = {each.kind for each in classes} - NOT_COUNTED
+    counted = {class_.kind for class_ in classes} - NOT_COUNTED
     assert sorted(BLOCKER_KINDS) == sorted(counted)
     assert set(get_args(blockers.AnyBlocker)) == {*classes}
     assert len(set(BLOCKER_KINDS)) == len(BLOCKER_KINDS)

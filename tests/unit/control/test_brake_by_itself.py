@@ -85,7 +85,7 @@ def brake_of(world: World) -> Brake | None:
 def tallies(world: World) -> dict[str, int]:
     """Return the tallies without those of pools and of hosts at one place."""
     counted = world.read(lambda reader: list(every(reader, kinds.ALL_TALLIES)))
-    return {each.name: each.count for each in counted if not {"/", "="} & {*each.name}}
+    return {row.name: row.count for row in counted if not {"/", "="} & {*row.name}}
 
 
 def why_brake(reader: Reader) -> BrakeOn:
@@ -95,7 +95,7 @@ def why_brake(reader: Reader) -> BrakeOn:
 
 
 def routine(world: World) -> list[OperationState]:
-    return [each.state for each in world.operations() if each.verb is Verb.MAINTAIN]
+    return [work.state for work in world.operations() if work.verb is Verb.MAINTAIN]
 
 
 def test_a_fourth_lost_host_puts_the_brake_on_and_withdraws_announced_work() -> None:
@@ -127,7 +127,7 @@ def test_withdrawn_hosts_are_announced_after_the_brake_with_a_full_notice() -> N
     maintain(world, "h08")
     fail(world, "h00", "h01", "h02", "h03")
     (cancelled,) = [
-        each for each in world.operations() if each.state is OperationState.CANCELLED
+        work for work in world.operations() if work.state is OperationState.CANCELLED
     ]
     note = cancelled.note
     assert isinstance(note, WithdrawnByBrake)
@@ -170,8 +170,8 @@ def test_started_work_goes_on_and_requests_of_users_too() -> None:
         lambda work: verbs.change_vms(work, ["web_09"], Verb.REBOOT, OrderOptions())
     )
     world.advance("1h")
-    ended = [each for each in world.operations() if each.verb is not Verb.FAIL]
-    assert {each.state for each in ended} == {OperationState.DONE}
+    ended = [work for work in world.operations() if work.verb is not Verb.FAIL]
+    assert {work.state for work in ended} == {OperationState.DONE}
 
 
 def test_losses_apart_from_each_other_do_not_add_up() -> None:
@@ -261,7 +261,7 @@ def test_history_names_the_losses() -> None:
     world = new_world()
     fail(world, "h00", "h01", "h02", "h03")
     entries = world.read(lambda reader: reader.select(kinds.ALL_AUDIT))
-    (entry,) = [each for each in entries if each.kind is AuditKind.BRAKE_ON]
+    (entry,) = [entry for entry in entries if entry.kind is AuditKind.BRAKE_ON]
     assert (entry.actor.text, operators.detail_of(entry)) == (
         "brake",
         "because 4 hosts were lost within 10 m, more than 3: h00, h01, h02, h03",
@@ -347,7 +347,7 @@ def test_images_are_not_requested_again() -> None:
         lambda work: verbs.change_vms(work, ["one"], Verb.REIMAGE, OrderOptions())
     )
     fail(world, "h00", "h01", "h02", "h03")
-    (image,) = [each for each in world.operations() if each.verb is Verb.REIMAGE]
+    (image,) = [work for work in world.operations() if work.verb is Verb.REIMAGE]
     assert image.state is OperationState.CANCELLED
     assert operators.note(image.note) == "withdrawn by the brake"
 
@@ -409,12 +409,12 @@ def test_loss_and_tally_are_stored_values() -> None:
     world = new_world(BrakeLimits(vms=5))
     fail(world, "h01")
     losses = world.read(lambda reader: reader.select(kinds.ALL_LOSSES))
-    assert [(each.name, each.rack) for each in losses] == [
+    assert [(loss.name, loss.rack) for loss in losses] == [
         ("host:h01", "r1"),
         ("vm:db_01", ""),
         ("vm:web_01", ""),
     ]
-    assert all(isinstance(each, Loss) for each in losses)
+    assert all(isinstance(loss, Loss) for loss in losses)
     assert world.read(lambda reader: reader.get(Tally, "lost in r1")) is not None
 
 

@@ -74,7 +74,7 @@ def test_an_added_host_comes_last_in_the_last_stage() -> None:
     world.advance("2d")
     row = campaign(world)
     assert (row.state, row.done) == (CampaignState.DONE, 6)
-    started = sorted(world.operations(), key=lambda each: each.started_at)
+    started = sorted(world.operations(), key=lambda operation: operation.started_at)
     assert [operation.host for operation in started[-2:]] == [name_of(5), name_of(4)]
 
 
@@ -176,9 +176,9 @@ def test_the_history_has_who_added_which_hosts_and_why() -> None:
     grow(world, 3)
     add(world, name_of(2))
     (entry,) = [
-        each
-        for each in world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
-        if each.kind is AuditKind.CAMPAIGN_HOSTS_ADDED
+        entry
+        for entry in world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+        if entry.kind is AuditKind.CAMPAIGN_HOSTS_ADDED
     ]
     assert (entry.actor.name, entry.why) == ("alice", "a reason")
     assert f"host:{name_of(2)}" in entry.subjects
@@ -202,14 +202,14 @@ def test_a_refused_host_leaves_the_others() -> None:
         world.advance("1m")
     grow(world, 6)
     refused = in_parts(world, "campaign-add", name_of(0), name_of(4), name_of(3))
-    assert [each["name"] for each in refused] == [name_of(0), name_of(3)]
+    assert [refusal["name"] for refusal in refused] == [name_of(0), name_of(3)]
     assert "has failed in campaign bios" in refused[0]["error"]
     assert campaign(world).hosts == 5
     refused = in_parts(world, "campaign-skip", name_of(5), name_of(1))
-    assert [each["name"] for each in refused] == [name_of(5)]
+    assert [refusal["name"] for refusal in refused] == [name_of(5)]
     assert (campaign(world).failed_hosts, campaign(world).skipped) == ((name_of(0),), 1)
     refused = in_parts(world, "campaign-retry", name_of(1), name_of(0), name_of(0))
-    assert [each["name"] for each in refused] == [name_of(1), name_of(0)]
+    assert [refusal["name"] for refusal in refused] == [name_of(1), name_of(0)]
     assert campaign(world).failed_hosts == ()
     with pytest.raises(RefusedError, match="all 2 targets were refused"):
         in_parts(world, "campaign-add", name_of(3), name_of(4))

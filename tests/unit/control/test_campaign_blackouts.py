@@ -93,8 +93,8 @@ def test_no_host_is_announced_or_in_work_in_a_blackout() -> None:
         )
         announced_at = operation.not_before - 15 * 60_000_000
         assert not first <= announced_at < last - 1_000_000
-    assert any(each.started_at < first for each in done)
-    assert any(each.started_at > last for each in done)
+    assert any(operation.started_at < first for operation in done)
+    assert any(operation.started_at > last for operation in done)
 
 
 def test_explain_and_show_name_the_blackout() -> None:

@@ -60,9 +60,9 @@ def lines_of(
             )
         ]
         lines += [
-            f'[[vm]]\nname = "v{number}-{each}"\nhost = "h{number:02}"\n'
+            f'[[vm]]\nname = "v{number}-{rack}"\nhost = "h{number:02}"\n'
             f'scope = "s{number}"'
-            for each in range(2)
+            for rack in range(2)
         ]
     return lines
 
@@ -152,14 +152,14 @@ def test_hosts_that_are_away_for_any_cause_count() -> None:
     service.order(lambda work: failures.fail_host(work, "h09"))
     service.order(lambda work: cordons.cordon(work, "h08"), actor="alice")
     service.advance("20m")
-    assert len([each for each in in_work(service) if each < "h08"]) == 1
+    assert len([host for host in in_work(service) if host < "h08"]) == 1
     service.advance("2h")
-    assert len([each for each in in_work(service) if each < "h08"]) <= 1
+    assert len([host for host in in_work(service) if host < "h08"]) <= 1
     service.order(
         lambda work: cordons.open_host(work, "h08", by_all=True), actor="alice"
     )
     service.advance("30m")
-    assert len([each for each in in_work(service) if each != "h09"]) == 2
+    assert len([host for host in in_work(service) if host != "h09"]) == 2
     service.order(lambda work: failures.restore_host(work, "h09"))
     service.advance("1d")
     assert campaign(service).state is CampaignState.DONE

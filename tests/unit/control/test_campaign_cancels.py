@@ -44,7 +44,7 @@ def test_rollout_of_a_campaign_is_not_cancelled() -> None:
 def test_cancelled_host_counts_as_skipped() -> None:
     world = of(3)
     start(world)
-    [operation] = [each for each in world.operations() if each.scopes]
+    [operation] = [operation for operation in world.operations() if operation.scopes]
     cancel(world, operation.operation_id)
     assert campaign(world).skipped == 1
     world.advance("1d")

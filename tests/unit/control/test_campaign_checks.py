@@ -108,7 +108,7 @@ def test_a_pause_by_an_unknown_check_is_a_problem_that_names_what_works() -> Non
     assert campaign(world).state is CampaignState.PAUSED
     command = "forewarn campaign resume bios --despite errors --reason TEXT"
     problems = world.read(lambda reader: attention.problems(reader, now=world.now))
-    (problem,) = (each for each in problems if each.campaign)
+    (problem,) = (problem for problem in problems if problem.campaign)
     assert problem.kind.value == "campaign-waits"
     assert problem.since == campaign(world).pauses[0].at
     assert problem.actions == ("check run", "campaign resume")

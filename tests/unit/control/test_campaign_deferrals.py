@@ -77,7 +77,7 @@ def started(world: World) -> list[str]:
     operations = [operation for operation in world.operations() if operation.started_at]
     return [
         operation.host
-        for operation in sorted(operations, key=lambda each: each.started_at)
+        for operation in sorted(operations, key=lambda operation: operation.started_at)
     ]
 
 

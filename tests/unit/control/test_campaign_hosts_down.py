@@ -94,9 +94,11 @@ def test_a_host_that_stays_down_is_a_problem_and_can_be_skipped() -> None:
     fail(world, name_of(1))
     world.advance("3d")
     (problem,) = (
-        each
-        for each in world.read(lambda reader: attention.problems(reader, now=world.now))
-        if each.campaign
+        problem
+        for problem in world.read(
+            lambda reader: attention.problems(reader, now=world.now)
+        )
+        if problem.campaign
     )
     assert problem.kind.value == "campaign-stalled"
     assert problem.text.endswith(f"host {name_of(1)} is down")

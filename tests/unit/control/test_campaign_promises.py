@@ -175,7 +175,7 @@ def test_automatic_order_finishes_a_zone_before_the_next() -> None:
     start_text(world, file_of().replace('order = "rack"', 'order = "auto"'))
     world.advance("2d")
     assert campaign(world).state is CampaignState.DONE
-    begun = sorted(world.operations(), key=lambda each: each.started_at)
+    begun = sorted(world.operations(), key=lambda operation: operation.started_at)
     zones = [int(operation.host.removeprefix("h")) % 2 for operation in begun]
     assert zones in ([0] * 4 + [1] * 4, [1] * 4 + [0] * 4)
 

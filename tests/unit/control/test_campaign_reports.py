@@ -56,25 +56,26 @@ def sums(world: World) -> dict[str, Any]:
             reader, campaign(world), now=world.now
         )
     )
-    each = attempts(world)
-    assert parts["attempts"] == len(each)
-    assert parts["events"] == sum(one["events"] for one in each)
-    assert parts["approvals"] == sum(len(one["approvals"]) for one in each)
+    made_attempts = attempts(world)
+    assert parts["attempts"] == len(made_attempts)
+    assert parts["events"] == sum(one["events"] for one in made_attempts)
+    assert parts["approvals"] == sum(len(one["approvals"]) for one in made_attempts)
     assert parts["vm_down_seconds"] == pytest.approx(
-        sum(one["down_seconds"] for one in each)
+        sum(one["down_seconds"] for one in made_attempts)
     )
     states = Counter(
-        "Deferred" if one["outcome"] == "deferred" else one["state"] for one in each
+        "Deferred" if one["outcome"] == "deferred" else one["state"]
+        for one in made_attempts
     )
     assert parts["states"] == states
     for name, phase in PHASES.items():
-        spent = sum(one[phase] or 0 for one in each)
+        spent = sum(one[phase] or 0 for one in made_attempts)
         assert parts["seconds"][name] == pytest.approx(spent)
-    moved = Counter(vm for one in each for vm in one["moved"])
+    moved = Counter(vm for one in made_attempts for vm in one["moved"])
     assert parts["moves_per_vm"] == {
         str(times): vms for times, vms in Counter(moved.values()).items()
     }
-    begun = [one for one in each if one["started"]]
+    begun = [one for one in made_attempts if one["started"]]
     assert parts["started"] == len(begun)
     assert parts["noticed"] == sum(bool(one["notice_seconds"]) for one in begun)
     assert parts["vms"] == len({vm for one in begun for vm in one["vms"]})
@@ -95,7 +96,7 @@ def figures(world: World) -> dict[str, Any]:
     parts["several"] = both.pop("several_domains_down")
     assert both.pop("several_domains_down_count") == len(parts["several"])
     totals = sums(world)
-    parts["failures"] = [dict(each) for each in both["failures"]]
+    parts["failures"] = [dict(failure) for failure in both["failures"]]
     for failure in both["failures"]:
         del failure["then"]
     assert both == totals

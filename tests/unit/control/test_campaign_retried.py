@@ -88,7 +88,7 @@ def test_a_retried_host_that_was_opened_waits_for_the_budget_as_others() -> None
         if operation.host == name_of(0) and operation.state is OperationState.PLANNED
     ]
     assert any(
-        "away for any cause" in each for each in world.explain(waiting.operation_id)
+        "away for any cause" in reason for reason in world.explain(waiting.operation_id)
     )
     world.order(lambda work: cordons.open_host(work, name_of(2), by_all=True))
     world.advance("1d")

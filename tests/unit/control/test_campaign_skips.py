@@ -27,7 +27,7 @@ def skips(service: World) -> dict[str, Any]:
 
 
 def reasons(service: World) -> dict[str, str]:
-    return {each["host"]: each["reason"] for each in skips(service)["skipped"]}
+    return {skip["host"]: skip["reason"] for skip in skips(service)["skipped"]}
 
 
 def test_a_host_that_an_operator_skips_has_the_operators_reason() -> None:

@@ -178,7 +178,7 @@ def test_a_failed_step_is_the_reason_of_its_host_and_names_the_campaign() -> Non
         f"{reason}; the host stays cordoned: run `forewarn campaign retry" in standing
     )
     assert "forewarn visit" not in standing
-    (visit,) = (each for each in visits(world) if each.host == host)
+    (visit,) = (visit for visit in visits(world) if visit.host == host)
     told = world.read(lambda reader: explain(reader, visit.visit_id, now=world.now))
     assert f"`forewarn campaign skip bios {host} --reason TEXT`" in told["status"]
     steer(world, lambda work: campaigns.retry(work, "bios", []))
@@ -237,7 +237,7 @@ def test_failed_step_has_ended_and_is_no_comparison_for_others() -> None:
     assert (step["state"], step["kind"]) == ("Working", "work")
     assert step["since"] < step["until"]
     assert row["usual"] is None
-    results = {each["kind"]: each["outcome"] for each in row["steps"]}
+    results = {step["kind"]: step["outcome"] for step in row["steps"]}
     assert results["work"] == "failed"
 
 

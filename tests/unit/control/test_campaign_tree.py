@@ -232,7 +232,7 @@ def test_hosts_are_forecast_by_the_file_until_the_first_is_done() -> None:
     service = world_of()
     start(service, '[campaign.expect]\ntypical = "20m"\n' + TWO_AT_ONCE)
     found = [by_name(rows(service))[f"h000{number}"] for number in range(8)]
-    begins = [parse_instant(each["forecast"]["from"]) for each in found]
+    begins = [parse_instant(host["forecast"]["from"]) for host in found]
     assert begins[0] == parse_instant(found[0]["not_before"])
     assert begins[1:] == sorted(begins[1:])
     first = found[0]["forecast"]
@@ -322,8 +322,8 @@ def test_hosts_without_operations_are_listed_once_for_a_page(
     hosts = rows(service)["hosts"]
     assert [host["host"] for host in hosts] == [f"h000{number}" for number in range(8)]
     early = [host for host in hosts if host["operation"] and not host["attempts"]]
-    assert [each["position"] for each in early] == [3, 4, 5, 6, 7, 8]
-    assert {(each["state"], each["vms"]) for each in early} == {("planned", 1)}
+    assert [host["position"] for host in early] == [3, 4, 5, 6, 7, 8]
+    assert {(host["state"], host["vms"]) for host in early} == {("planned", 1)}
     assert reads == 1
     only_done = rows(service, states=frozenset({HostState.DONE}))["hosts"]
     assert only_done == []
@@ -382,7 +382,7 @@ def test_host_has_its_vms_with_their_courses_and_pauses() -> None:
     service = world_of(2)
     start(service, TWO_AT_ONCE)
     waiting = one(service, "h0000")
-    assert [each["course"] for each in waiting["vm_list"]] == ["waiting"]
+    assert [vm["course"] for vm in waiting["vm_list"]] == ["waiting"]
     assert waiting["usual"] is None
     service.advance("3h")
     found = one(service, "h0000")
@@ -404,8 +404,8 @@ def test_failed_host_shows_what_the_driver_said() -> None:
     found = one(service, "h0000")
     assert found["state"] == "failed"
     assert found["note"]
-    assert {each["what"] for each in found["output"]} == {"driver failed"}
-    assert all(each["text"] for each in found["output"])
+    assert {entry["what"] for entry in found["output"]} == {"driver failed"}
+    assert all(entry["text"] for entry in found["output"])
 
 
 def test_host_that_left_the_fleet_counts_without_a_place() -> None:

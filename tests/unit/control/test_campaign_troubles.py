@@ -240,8 +240,8 @@ def test_a_large_stage_is_held_until_the_first_of_all_its_hosts_goes_on(
 ) -> None:
     world = of(21)
     friday, tuesday = map(windows.windows_of, (["fri 22:00 4h"], ["tue 12:00 4h"]))
-    for each in range(21):
-        world.order(partial(windows.set_windows, name=f"s{each}", windows=friday))
+    for number in range(21):
+        world.order(partial(windows.set_windows, name=f"s{number}", windows=friday))
     start(world, ONE_STAGE)
     world.advance("10m")
     ((kind, _),) = told(world)
@@ -299,8 +299,8 @@ def test_a_campaign_is_explained_by_what_it_waits_for_and_its_hosts() -> None:
     assert shown[0]["what"] == "maintain (reboot) of host h0000"
     assert len(shown) <= explanations.EXPLAINED_MAX
     assert explanation["more_operations"] == 30 - len(shown)
-    for each in shown[1:]:
-        assert set(each["blocked_by"]) - set(explanation["blocked_by"][:1]), each
+    for row in shown[1:]:
+        assert set(row["blocked_by"]) - set(explanation["blocked_by"][:1]), row
     assert explanation["counts"] == {
         "Done": 0,
         "InFlight": 1,

@@ -36,7 +36,7 @@ def visit_of(world: World) -> Visit:
 
 def problem(world: World) -> Problem:
     problems = world.read(lambda reader: attention.problems(reader, now=world.now))
-    return next(each for each in problems if each.kind is ProblemKind.VISIT_FAILED)
+    return next(row for row in problems if row.kind is ProblemKind.VISIT_FAILED)
 
 
 def test_problem_of_a_failed_visit_has_the_commands_of_its_campaign() -> None:
@@ -144,7 +144,7 @@ def test_forgotten_operation_leaves_a_visit_without_stopped_vms() -> None:
 
 def cordoned(world: World) -> list[Problem]:
     problems = world.read(lambda reader: attention.problems(reader, now=world.now))
-    return [each for each in problems if each.kind is ProblemKind.HOST_CORDONED]
+    return [row for row in problems if row.kind is ProblemKind.HOST_CORDONED]
 
 
 @pytest.mark.parametrize("end", ["skip", "abort"])
@@ -154,7 +154,7 @@ def test_any_operator_opens_a_host_that_its_campaign_needs_no_more(end: str) -> 
         world.order(
             lambda work: cordons.open_host(work, HOST, by_all=False), actor="bob"
         )
-    assert not any("has skipped" in each.text for each in cordoned(world))
+    assert not any("has skipped" in row.text for row in cordoned(world))
     if end == "skip":
         steer(world, lambda work: campaigns.skip(work, "bios", [HOST]))
     else:

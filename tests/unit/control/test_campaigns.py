@@ -178,7 +178,12 @@ def test_hosts_start_only_in_a_window_that_they_fit_into() -> None:
         assert (22, 0) <= begun[-1] <= (23, 30), begun[-1]
         assert operation.not_before >= operation.created + 15 * MINUTE
     assert (
-        len({each.started_at // MINUTE // (24 * 60) for each in world.operations()})
+        len(
+            {
+                operation.started_at // MINUTE // (24 * 60)
+                for operation in world.operations()
+            }
+        )
         >= 2
     )
 
@@ -231,7 +236,7 @@ def test_a_held_host_does_not_start_minutes_before_the_window_closes() -> None:
         f"the windows of campaign bios allow it from {format_instant(opens)} on"
     ]
     world.advance("1d")
-    (done,) = [each for each in world.operations() if each.started_at]
+    (done,) = [operation for operation in world.operations() if operation.started_at]
     assert opens <= done.started_at <= opens + 30 * MINUTE
 
 
@@ -416,9 +421,9 @@ def test_budgets_and_tolerance_can_change_while_it_runs() -> None:
     world.advance("2h")
     assert len(in_work(world)) == 4
     (entry,) = [
-        each
-        for each in world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
-        if each.kind is AuditKind.CAMPAIGN_CHANGED
+        entry
+        for entry in world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+        if entry.kind is AuditKind.CAMPAIGN_CHANGED
     ]
     assert operators.detail_of(entry) == (
         "in_flight 1 -> 20%, unavailable none -> 30%, failures 2 -> 4"

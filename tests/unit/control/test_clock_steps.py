@@ -168,7 +168,9 @@ def test_explain_shows_a_clock_step_during_the_notice() -> None:
     ), messages
     assert "tenant shop has not approved (scope web)" in messages
     waiting = world.vm("web_0").own_events().json["Events"][0]["WaitsFor"]
-    assert {each["Reason"] for each in waiting} >= {"NotBefore", "OwnApproval"}, waiting
+    assert {reason["Reason"] for reason in waiting} >= {"NotBefore", "OwnApproval"}, (
+        waiting
+    )
 
 
 def test_approvals_start_early_after_step_forward() -> None:

@@ -68,7 +68,9 @@ CASES = [
 def test_operation_is_released_when_all_approve_or_it_is_due(
     now: int, approvals: tuple[bool, ...]
 ) -> None:
-    events = [event(f"s{at}", approved=each) for at, each in enumerate(approvals)]
+    events = [
+        event(f"s{at}", approved=approval) for at, approval in enumerate(approvals)
+    ]
     released = now >= NOT_BEFORE or all(approvals)
     assert is_released(OPERATION, events, now=now) is released
     blockers = waiting_for(OPERATION, events, now=now, listening={}, targets={})

@@ -104,7 +104,9 @@ def on(world: World, host: str) -> Operation:
     operations = [
         operation for operation in world.operations() if operation.host == host
     ]
-    return max(operations, key=lambda each: (each.ended_at == 0, each.ended_at))
+    return max(
+        operations, key=lambda operation: (operation.ended_at == 0, operation.ended_at)
+    )
 
 
 def postponed(world: World) -> dict[str, int]:

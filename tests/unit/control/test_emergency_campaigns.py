@@ -128,7 +128,7 @@ def test_the_history_names_deferrals_that_an_emergency_does_not_keep_to() -> Non
     start(world, EMERGENCY + ONE_STAGE)
     world.advance("4h")
     ignored = history(world, AuditKind.CAMPAIGN_WINDOWS_IGNORED)
-    assert any(vm in each and format_instant(until) in each for each in ignored)
+    assert any(vm in text and format_instant(until) in text for text in ignored)
 
 
 def test_the_budget_unavailable_stays() -> None:
@@ -239,7 +239,8 @@ def test_emergency_takes_the_hosts_of_a_routine_campaign_over() -> None:
     events = {event.operation for event in world.live_events()}
     in_flight = {operation.operation_id: operation for operation in world.operations()}
     of_emergency, of_routine = sorted(
-        (in_flight[event] for event in events), key=lambda each: not each.is_emergency
+        (in_flight[event] for event in events),
+        key=lambda operation: not operation.is_emergency,
     )
     assert of_emergency.host in {"h0000", "h0001", "h0002"}
     assert of_routine.host in {"h0003", "h0004", "h0005"}
@@ -341,4 +342,4 @@ def test_history_names_deferrals_in_a_campaign_that_an_emergency_takes_hosts_of(
     start_text(world, file_of(EMERGENCY + ONE_STAGE, name="cve"))
     until_done(world, "cve")
     ignored = history(world, AuditKind.CAMPAIGN_WINDOWS_IGNORED)
-    assert any(vm in each and format_instant(until) in each for each in ignored)
+    assert any(vm in text and format_instant(until) in text for text in ignored)

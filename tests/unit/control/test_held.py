@@ -201,9 +201,9 @@ def operation(gateway: LocalGateway) -> Operation:
     """Return the restart of h2."""
     [found] = gateway.store.read(
         lambda reader: [
-            each
-            for each in reader.select(kinds.ALL_OPERATIONS)
-            if each.verb is Verb.MAINTAIN
+            record
+            for record in reader.select(kinds.ALL_OPERATIONS)
+            if record.verb is Verb.MAINTAIN
         ]
     )
     return found
@@ -258,17 +258,17 @@ def test_recording_blockers_reads_no_history() -> None:
 
 def test_start_decision_uses_only_guard_blocker_kinds() -> None:
     made = {
-        each
+        member
         for module in (guard, destinations, brake, holds, told, relay_links)
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Blocker)
+        for member in vars(module).values()
+        if isinstance(member, type) and issubclass(member, Blocker)
     }
     deciding = (obstacles.why_not_start, obstacles._busy)
     names = {name for decides in deciding for name in decides.__code__.co_names}
-    made |= {each for name, each in vars(obstacles).items() if name in names} & {
-        each
-        for each in vars(blockers).values()
-        if isinstance(each, type) and issubclass(each, Blocker)
+    made |= {member for name, member in vars(obstacles).items() if name in names} & {
+        member
+        for member in vars(blockers).values()
+        if isinstance(member, type) and issubclass(member, Blocker)
     }
     made |= {blockers.CampaignStopped, blockers.OutsideWindow, blockers.InBlackout}
-    assert {each.kind for each in made} | {"more"} == blockers.GUARD_KINDS
+    assert {blocker.kind for blocker in made} | {"more"} == blockers.GUARD_KINDS

@@ -58,7 +58,7 @@ def test_window_of_a_scope_shows_its_hosts_and_next_opening() -> None:
     set_window(world, "s2", "12:00 4h")
     roll_out(world, 3, action=Action.REBOOT)
     found = scopes(world)
-    told = [held_report(each) for each in held.in_order(found)]
+    told = [held_report(hold) for hold in held.in_order(found)]
     web = told[0]
     assert (web["kind"], web["scope"], web["tenant"]) == (
         *("window closed", "web"),
@@ -69,7 +69,7 @@ def test_window_of_a_scope_shows_its_hosts_and_next_opening() -> None:
         "the maintenance window of scope web opens at 2030-01-01T10:00:00Z"
     )
     # The third host waits for the window that opens last.
-    assert sum(each["hosts"] for each in told) >= 3
+    assert sum(row["hosts"] for row in told) >= 3
     assert [scope.blocker.kind for scope in scopes(world, scope="web")] == [
         "window closed"
     ]

@@ -70,7 +70,7 @@ def test_all_pages_of_a_list_are_stored_before_the_first_announcement() -> None:
         world.plane.advance(now=world.now)
     assert found[:2] == [rollouts.PAGE, 2 * rollouts.PAGE]
     assert set(found[2:]) == {count}
-    ordered = sorted(world.operations(), key=lambda each: each.operation_id)
+    ordered = sorted(world.operations(), key=lambda operation: operation.operation_id)
     assert [operation.host for operation in ordered] == names
     assert [operation.position for operation in ordered] == list(range(1, count + 1))
     assert len({_in_common(operation) for operation in ordered[1:]}) == 1

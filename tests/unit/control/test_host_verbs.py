@@ -67,7 +67,7 @@ def refusal(world: World, verb: str, given: VerbRequest) -> str | None:
 
 def requests(name: str, detail: dict[str, Any]) -> dict[str, VerbRequest]:
     of_campaign = VerbRequest(targets=("bios",), values={"hosts": (name,)})
-    vms = tuple(each["vm"] for each in detail["vm_list"])
+    vms = tuple(vm["vm"] for vm in detail["vm_list"])
     return {
         "campaign-retry": of_campaign,
         "campaign-skip": of_campaign,
@@ -106,7 +106,7 @@ def test_nothing_of_an_ended_campaign_is_offered() -> None:
     service = world_of(4)
     start(service, TWO_AT_ONCE)
     steer(service, lambda work: campaigns.abort(work, "bios"))
-    detail = {each["verb"]: each for each in host(service, "h0003")["verbs"]}
+    detail = {verb["verb"]: verb for verb in host(service, "h0003")["verbs"]}
     for verb in ("campaign-retry", "campaign-skip"):
         assert detail[verb]["error"] == "campaign bios is Aborted"
         assert detail[verb]["hint"].startswith("Run `forewarn campaign report bios`")
@@ -132,8 +132,8 @@ def test_drain_is_a_step_between_enter_and_work() -> None:
         ("work", True, None),
     ] in (courses)
     output = host(service, "h0000")["output"]
-    assert [each["text"] for each in output if each["what"] == "vm moved"]
-    assert all(each["text"] for each in output)
+    assert [entry["text"] for entry in output if entry["what"] == "vm moved"]
+    assert all(entry["text"] for entry in output)
 
 
 @pytest.mark.parametrize("verb", ["campaign-retry", "campaign-skip"])
@@ -141,6 +141,6 @@ def test_refusal_of_a_host_that_has_started_says_how_to_follow_it(verb: str) -> 
     service = of(3)
     start(service, STEPS, impact="live-migrate")
     until_it_works(service, "h0000")
-    detail = {each["verb"]: each for each in host(service, "h0000")["verbs"]}
+    detail = {row["verb"]: row for row in host(service, "h0000")["verbs"]}
     assert detail[verb]["error"]
     assert detail[verb]["hint"].startswith("Run `forewarn ")

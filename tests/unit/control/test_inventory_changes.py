@@ -234,7 +234,7 @@ def test_vm_that_was_renamed_is_removed_at_once(world: World) -> None:
         wanted = inventory(VMS, HOSTS)
         text = "".join(f'[[host]]\nname = "{host}"\n' for host in HOSTS)
         text += "".join(
-            f'[[vm]]\nname = "{each}"\nhost = "{host}"\n' for each, host in VMS.items()
+            f'[[vm]]\nname = "{vm}"\nhost = "{host}"\n' for vm, host in VMS.items()
         )
         return replace(
             FleetText(name="x", text=text + vm).read(), removals_max=wanted.removals_max

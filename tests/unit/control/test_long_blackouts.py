@@ -42,7 +42,7 @@ def waiting_host(world: World) -> str:
     planned = (
         operation for operation in world.operations() if operation.state is PLANNED
     )
-    return min(planned, key=lambda each: each.position).host
+    return min(planned, key=lambda operation: operation.position).host
 
 
 @pytest.fixture
@@ -218,12 +218,12 @@ def test_short_blackout_is_not_blamed_for_the_window_after_it(it: World) -> None
     start(it, weekly + ONE_STAGE)
     assert found(it) == []
     held = it.read(lambda reader: by_campaigns(reader, now=it.now))
-    assert [each.blocker.kind for each in held] == ["campaign window"]
+    assert [hold.blocker.kind for hold in held] == ["campaign window"]
     assert held[0].until > it.now + 24 * HOUR
     # One that covers the window as well is the reason, even if it begins later.
     put(it, 24, 24 * 7, name="sales")
     held = it.read(lambda reader: by_campaigns(reader, now=it.now))
-    assert [getattr(each.blocker, "blackout", "") for each in held] == ["sales"]
+    assert [getattr(hold.blocker, "blackout", "") for hold in held] == ["sales"]
     assert [problem.name for problem in found(it)] == ["sales"]
 
 

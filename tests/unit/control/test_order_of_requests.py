@@ -243,7 +243,7 @@ def test_events_of_one_instant_are_listed_in_request_order() -> None:
             lambda work: verbs.change_vms(work, ["v-2"], Verb.REBOOT, OrderOptions())
         )
         shown = world.vm("v-0").get().events
-        assert [each["Resources"] for each in shown] == [["v-3"], ["v-1"], ["v-2"]]
+        assert [event["Resources"] for event in shown] == [["v-3"], ["v-1"], ["v-2"]]
 
 
 @pytest.mark.parametrize("seed", range(40))

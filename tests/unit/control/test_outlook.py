@@ -95,7 +95,7 @@ def test_end_is_unknown_until_a_host_is_done_and_then_comes_true() -> None:
             estimates.append((world.now, parse_instant(at)))
     ended = campaign(world).ended
     assert all(expected % (60 * 10**6) == 0 for _, expected in estimates)
-    half = [each for each in estimates if each[0] > ended - 1 * HOUR]
+    half = [estimate for estimate in estimates if estimate[0] > ended - 1 * HOUR]
     # In the last hour, it is right to a quarter of an hour.
     assert half
     assert all(abs(expected - ended) <= HOUR // 4 for _, expected in half)
@@ -186,7 +186,7 @@ def test_stages_have_their_course_soak_and_beginning() -> None:
     world = world_of(8)
     start(world, STAGES)
     before = seen(world)["stages"]
-    assert [(each["course"], each["hosts"], each["left"]) for each in before] == [
+    assert [(stage["course"], stage["hosts"], stage["left"]) for stage in before] == [
         ("current", 1, 1),
         ("coming", 7, 7),
     ]

@@ -104,7 +104,7 @@ def test_slow_time_of_the_file_is_a_lower_bound_of_the_measured_one(
     assert measured["work_slow_seconds"] < 44 * 60 == measured["slow_used_seconds"]
     show(found, with_all=False)
     (line,) = (
-        each for each in capsys.readouterr().out.splitlines() if "measured on" in each
+        line for line in capsys.readouterr().out.splitlines() if "measured on" in line
     )
     assert "step flash typically 1 m," in line
     assert "(the plan uses 44 m, as the file says)" in line

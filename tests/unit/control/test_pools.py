@@ -132,7 +132,7 @@ def test_other_hosts_of_the_request_are_emptied() -> None:
     def order(work: Work) -> list[str]:
         work.parts = Parts(is_whole=False)
         verbs.maintain(work, ["i1", "h2"], Action.LIVE_MIGRATE, OrderOptions())
-        return [each.name for each in work.parts.refused]
+        return [error.name for error in work.parts.refused]
 
     assert world.order(order) == ["i1"]
     assert [operation.host for operation in world.operations()] == ["h2"]

@@ -79,11 +79,11 @@ def vm(number: int, host: str) -> Vm:
     )
 
 
-def view(each: Vm, *, is_enabled: bool = True) -> View:
+def view(record: Vm, *, is_enabled: bool = True) -> View:
     return View(
-        view_id=each.view,
-        scope=each.scope,
-        enabling=each.scope,
+        view_id=record.view,
+        scope=record.scope,
+        enabling=record.scope,
         state=ViewState.ENABLED if is_enabled else ViewState.DISABLED,
         epoch=2,
         incarnation=3,
@@ -99,16 +99,16 @@ def scope(number: int) -> Scope:
     )
 
 
-def event(each: Vm, number: int) -> Event:
+def event(record: Vm, number: int) -> Event:
     return Event(
         event_id=f"E-{number}",
         operation="op-1",
-        scope=each.scope,
+        scope=record.scope,
         tenant="shop",
         status=EventStatus.SCHEDULED,
         event_type=EventType.REBOOT,
         source=EventSource.PLATFORM,
-        resources=(Resource(vm=each.name, name=each.wire_name, fault_domain=0),),
+        resources=(Resource(vm=record.name, name=record.wire_name, fault_domain=0),),
         not_before=1_893_456_000_000_000,
         description="",
         duration_seconds=5,
@@ -124,13 +124,13 @@ def fill(tx: Transaction) -> None:
     vms[3] = replace(vms[3], state=VmState.DELETED)
     vms[VMS] = replace(vms[VMS], moving_to="h1")
     vms[VMS + 1] = replace(vms[VMS + 1], state=VmState.DELETED, moving_to="h1")
-    for number, each in enumerate(vms):
+    for number, record in enumerate(vms):
         tx.add(scope(number))
-        tx.add(each)
-        stored = view(each, is_enabled=number % 7 != 1)
+        tx.add(record)
+        stored = view(record, is_enabled=number % 7 != 1)
         tx.add(replace(stored, events_from=9 if number == 2 else 0))
-    for number, each in enumerate((vms[0], vms[0], vms[2], vms[VMS])):
-        tx.add(event(each, number))
+    for number, record in enumerate((vms[0], vms[0], vms[2], vms[VMS])):
+        tx.add(event(record, number))
 
 
 def by_records(
@@ -140,16 +140,16 @@ def by_records(
     guests: dict[str, str] = {}
     views: dict[str, str] = {}
     for name in names:
-        each = reader.get(Vm, name)
-        assert each is not None
-        its_scope, host = reader.get(Scope, each.scope), reader.get(Host, each.host)
-        stored = reader.get(View, each.view)
+        record = reader.get(Vm, name)
+        assert record is not None
+        its_scope, host = reader.get(Scope, record.scope), reader.get(Host, record.host)
+        stored = reader.get(View, record.view)
         assert its_scope is not None
         assert host is not None
         assert stored is not None
-        facts = InstanceFacts(vm=each, scope=its_scope, host=host)
+        facts = InstanceFacts(vm=record, scope=its_scope, host=host)
         members = instance_json.members_of(facts)
-        guests[name] = relayed.guest_text(guest_of(each), members)
+        guests[name] = relayed.guest_text(guest_of(record), members)
         snapshot = snapshot_of(stored, events_for(reader, stored))
         views[stored.view_id] = relayed.view_text(snapshot)
     return guests, views

@@ -206,7 +206,7 @@ def test_emergencies_and_short_notice_do_not_wait(world: World, work: str) -> No
     operation = of_host(world)
     assert operation.started_at or operation.verb is Verb.PREDICT_FAILURE
     why = world.explain(operation.operation_id)
-    assert not [each for each in why if "relay" in each], why
+    assert not [reason for reason in why if "relay" in reason], why
 
 
 def test_revoking_the_last_token_of_a_relay_frees_its_host_at_once(

@@ -49,7 +49,9 @@ def world_of(text: str) -> World:
 
 def started(world: World, action: Action = Action.REDEPLOY) -> Operation:
     world.order(lambda work: verbs.maintain(work, ["h1"], action, OrderOptions()))
-    [operation] = [each for each in world.operations() if each.verb is Verb.MAINTAIN]
+    [operation] = [
+        operation for operation in world.operations() if operation.verb is Verb.MAINTAIN
+    ]
     while world.operation(operation.operation_id).state is not OperationState.IMPACTING:
         world.advance("10s")
     return world.operation(operation.operation_id)
@@ -161,9 +163,9 @@ def test_call_without_a_destination_ends_as_failed() -> None:
     vm = world.stored_vm("a")
     assert (vm.host, vm.state, vm.moving_to) == ("h1", VmState.DOWN, "")
     [failure] = [
-        each
-        for each in world.operations()
-        if each.verb is Verb.FAIL and each.target == "a"
+        operation
+        for operation in world.operations()
+        if operation.verb is Verb.FAIL and operation.target == "a"
     ]
     assert failure.vms == ("a",)
     trail = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))

@@ -63,7 +63,9 @@ def started(world: World) -> Operation:
     world.order(
         lambda work: verbs.maintain(work, ["h1"], Action.REDEPLOY, OrderOptions())
     )
-    [operation] = [each for each in world.operations() if each.verb is Verb.MAINTAIN]
+    [operation] = [
+        operation for operation in world.operations() if operation.verb is Verb.MAINTAIN
+    ]
     while world.operation(operation.operation_id).state is not OperationState.IMPACTING:
         world.advance("10s")
     return world.operation(operation.operation_id)
@@ -143,13 +145,13 @@ def test_vm_moved_to_a_failed_host_is_down_there(
         vm = world.stored_vm(name)
         assert (vm.host, vm.state) == ("h2", VmState.DOWN)
     operations = [
-        each
-        for each in world.operations()
-        if each.verb is Verb.FAIL
-        and each.state is OperationState.IMPACTING
-        and each.vms
+        operation
+        for operation in world.operations()
+        if operation.verb is Verb.FAIL
+        and operation.state is OperationState.IMPACTING
+        and operation.vms
     ]
-    assert sorted(each.vms[0] for each in operations) == ["v1", "v2", "v3"]
+    assert sorted(operation.vms[0] for operation in operations) == ["v1", "v2", "v3"]
     asked = uptime.SpanSelection(
         period=Period(since=world.now - 60 * MINUTE, until=world.now)
     )

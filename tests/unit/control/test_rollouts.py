@@ -100,7 +100,7 @@ def test_hosts_marked_as_last_come_after_the_others() -> None:
         text = text.replace(f'name = "{name}"', f'name = "{name}"\nlast = true', 1)
     world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
     roll_out(world, 3)
-    placed = sorted(world.operations(), key=lambda each: each.position)
+    placed = sorted(world.operations(), key=lambda operation: operation.position)
     assert [operation.host for operation in placed] == ["h0002", "h0000", "h0001"]
     assert [operation.host for operation in in_flight(world)] == ["h0002"]
 

@@ -44,7 +44,7 @@ SHARED = SharedHost(
     ),
 )
 AT_ONCE = sorted(
-    {Action.FREEZE, Action.REBOOT, Action.REDEPLOY}, key=lambda each: each.value
+    {Action.FREEZE, Action.REBOOT, Action.REDEPLOY}, key=lambda action: action.value
 )
 
 
@@ -151,10 +151,10 @@ def test_live_migration_separates_the_fault_domains_one_vm_after_the_other(
         world.advance("10s")
         current = of_host(world, "h2")
         if current.state is OperationState.IMPACTING:
-            running.add(frozenset(each.vm for each in current_moves(current)))
+            running.add(frozenset(operation.vm for operation in current_moves(current)))
     assert running <= {frozenset({"web_0"}), frozenset({"web_1"})}
     assert of_host(world, "h2").state is OperationState.DONE
-    hosts = {world.stored_vm(each).host for each in ("web_0", "web_1")}
+    hosts = {world.stored_vm(name).host for name in ("web_0", "web_1")}
     assert hosts == {"h1", "h3"}
 
 

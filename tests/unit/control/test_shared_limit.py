@@ -48,7 +48,7 @@ def begin(
 ) -> CampaignRecord:
     """Start a campaign of its own hosts."""
     first = NAMES.index(name) * HOSTS
-    hosts = ", ".join(f'"{name_of(first + each)}"' for each in range(HOSTS))
+    hosts = ", ".join(f'"{name_of(first + number)}"' for number in range(HOSTS))
     written = (
         f'[campaign]\nname = "{name}"\nreason = "CVE-2026-1234"\nimpact = "reboot"\n'
         f"priority = {priority}\nselect = {{ host = [{hosts}] }}\n"
@@ -114,9 +114,9 @@ def test_the_older_campaign_of_the_same_priority_goes_first() -> None:
     begin(world, "disks", in_flight=2)
     world.advance("1m")
     seen = play(world, "bios", "disks")
-    both = [each for each in seen if each["bios"] == 2]
+    both = [counts for counts in seen if counts["bios"] == 2]
     assert both
-    assert max(each["disks"] for each in seen) == 2
+    assert max(counts["disks"] for counts in seen) == 2
     assert campaign(world, "bios").ended < campaign(world, "disks").ended
 
 
@@ -146,7 +146,7 @@ def test_a_paused_campaign_blocks_no_other() -> None:
     begin(world, "bios")
     steer(world, lambda work: campaigns.pause(work, "disks"))
     seen = play(world, "bios", limit=1)
-    assert any(each["bios"] for each in seen)
+    assert any(counts["bios"] for counts in seen)
     assert campaign(world, "disks").state is CampaignState.PAUSED
     steer(world, lambda work: campaigns.resume(work, "disks", by_all=True))
     play(world, "disks", limit=1)
@@ -177,7 +177,7 @@ def test_a_closed_window_blocks_no_other_campaign() -> None:
     begin(world, "nics", priority=5)
     begin(world, "bios")
     seen = play(world, "nics", "bios", limit=1)
-    assert not any(each["disks"] for each in seen)
+    assert not any(counts["disks"] for counts in seen)
     assert campaign(world, "nics").ended < campaign(world, "bios").ended
 
 
@@ -186,8 +186,8 @@ def test_a_campaign_whose_hosts_are_passed_over_blocks_no_other() -> None:
     begin(world, "disks", priority=5)
     begin(world, "bios")
     seen = play(world, "bios", "disks")
-    assert max(each["disks"] for each in seen) == 1, "its hosts share a scope"
-    assert any(each["disks"] == each["bios"] == 1 for each in seen)
+    assert max(counts["disks"] for counts in seen) == 1, "its hosts share a scope"
+    assert any(counts["disks"] == counts["bios"] == 1 for counts in seen)
 
 
 def test_the_limit_holds_after_a_restart_and_when_it_is_taken_away() -> None:
@@ -210,7 +210,7 @@ def test_the_limit_holds_after_a_restart_and_when_it_is_taken_away() -> None:
 
 def maintain(world: World, first: int, count: int, *, actor: str = "bob") -> str:
     """Order the maintenance of some hosts, two at once; return its rollout."""
-    names = [name_of(first + each) for each in range(count)]
+    names = [name_of(first + number) for number in range(count)]
     wishes = OrderOptions(at_once=2)
     result = world.order(
         lambda work: verbs.maintain(work, names, Action.REBOOT, wishes), actor=actor
@@ -242,8 +242,8 @@ def test_maintain_of_several_hosts_uses_the_places_of_campaigns_and_waits_for_th
         assert seen[-1].total() <= 2
         world.advance("1m")
     # The campaign is older, so it goes first. Then both places are the rollout's.
-    assert max(each["disks"] for each in seen) == 2
-    assert max(each["bios"] for each in seen) == 2
+    assert max(counts["disks"] for counts in seen) == 2
+    assert max(counts["bios"] for counts in seen) == 2
 
 
 def test_campaign_waits_for_an_older_rollout_that_nothing_steers() -> None:
@@ -256,8 +256,8 @@ def test_campaign_waits_for_an_older_rollout_that_nothing_steers() -> None:
         seen.append(in_flight(world))
         assert seen[-1].total() <= 1
         world.advance("1m")
-    first_of_disks = next(n for n, each in enumerate(seen) if each["disks"])
-    assert not any(each["bios"] for each in seen[first_of_disks:])
+    first_of_disks = next(n for n, counts in enumerate(seen) if counts["disks"])
+    assert not any(counts["bios"] for counts in seen[first_of_disks:])
 
 
 def test_a_place_that_a_single_host_used_goes_to_a_campaign_that_waits() -> None:
@@ -284,7 +284,7 @@ def test_emergency_rollout_goes_before_an_older_campaign() -> None:
     world = new_world(limit=1)
     begin(world, "disks", priority=5)
     wishes = OrderOptions(emergency=True)
-    names = [name_of(each) for each in range(3)]
+    names = [name_of(number) for number in range(3)]
     world.order(lambda work: verbs.maintain(work, names, Action.REBOOT, wishes))
     world.settle()
     assert in_flight(world) == {"disks": 1}

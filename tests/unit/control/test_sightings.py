@@ -165,7 +165,7 @@ def test_vm_that_is_off_is_explained_and_its_tenant_may_know_it() -> None:
 
     def read(reader: Reader) -> list[dict[str, Any]]:
         own = TenantReader(reader, world.stored_vm("v0_0").tenant)
-        return [explain(each, "v0_0", now=world.now) for each in (reader, own)]
+        return [explain(reader_, "v0_0", now=world.now) for reader_ in (reader, own)]
 
     whole, own = world.store.read(read)
     assert whole["status"].startswith("it was shut down by its user on host h0; ")
@@ -299,7 +299,7 @@ def test_stop_during_a_call_is_expected_until_the_call_ends() -> None:
     # Expected stops are not a mass: the fourth VM fails as usual.
     assert world.plane.seen().withheld is None
     # Operators see them beside the operation while they are not recorded.
-    assert [each.vm for each in world.plane.seen().early] == ["v0_0", "v0_1", "v0_2"]
+    assert [row.vm for row in world.plane.seen().early] == ["v0_0", "v0_1", "v0_2"]
     world.advance("30s")
     assert down(world, "v0_0", "v1_0") == [False, True]
     see(world, "v0_1", running=True)
@@ -468,11 +468,11 @@ def test_sightings_wait_their_time_and_are_counted_once(
             case (_, seconds):
                 now += int(seconds) * SECOND
                 due = rule.due(now=now, limit=100)
-                assert len({each.vm for each in due}) == len(due)
-                for each in due:
-                    assert each == model[each.vm][0]
-                    assert now - taken_at[each.vm] >= CONFIRM
-                    assert rule.is_expected(each.vm) is model[each.vm][1]
+                assert len({sighting.vm for sighting in due}) == len(due)
+                for sighting in due:
+                    assert sighting == model[sighting.vm][0]
+                    assert now - taken_at[sighting.vm] >= CONFIRM
+                    assert rule.is_expected(sighting.vm) is model[sighting.vm][1]
             case _:
                 raise AssertionError(step)
         stopped = Counter(

@@ -83,7 +83,7 @@ def test_paused_rollout_announces_nothing_until_it_is_resumed() -> None:
     assert shown(world, name).done == 1
     assert waits_for(world, name).startswith(f"campaign {name} is paused until")
     why = world.explain(of_host(world, 1).operation_id)
-    assert any(f"`forewarn campaign resume {name}`" in each for each in why)
+    assert any(f"`forewarn campaign resume {name}`" in reason for reason in why)
     steer(world, lambda work: campaigns.resume(work, name, by_all=False))
     assert in_work(world) == [name_of(1)]
     world.advance("3h")
@@ -99,9 +99,9 @@ def test_halted_rollout_withdraws_its_announcements() -> None:
     ]
     steer(world, lambda work: campaigns.halt(work, name))
     assert announced(world) == []
-    for each in before:
-        assert world.operation(each).state is OperationState.CANCELLED
-        assert world.operation(each).started_at == 0
+    for operation_id in before:
+        assert world.operation(operation_id).state is OperationState.CANCELLED
+        assert world.operation(operation_id).started_at == 0
     world.advance("2h")
     assert shown(world, name).done == 0
     steer(world, lambda work: campaigns.resume(work, name, by_all=False))
@@ -251,7 +251,7 @@ def test_crash_at_any_commit_of_a_steered_rollout_loses_nothing(tmp_path: Path) 
     for number in range(1, 200, amounts().crash_stride):
         file = tmp_path / f"{number}.db"
         world = world_of(
-            [{f"s{each}": 0} for each in range(3)],
+            [{f"s{number}": 0} for number in range(3)],
             store=lambda file=file: SqliteStore(file),
             driver=broken("s1-1"),
         )

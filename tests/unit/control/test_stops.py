@@ -80,7 +80,9 @@ class Story:
 
     def operation(self) -> Operation:
         operations = self.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
-        (reboot,) = (each for each in operations if each.action is Action.REBOOT)
+        (reboot,) = (
+            operation for operation in operations if operation.action is Action.REBOOT
+        )
         return reboot
 
     def becomes(self, state: CallState) -> Operation:

@@ -148,7 +148,7 @@ def test_probe_answer_after_the_timeout_causes_another_probe(
     mute.answers = lambda: [answers.pop()] if answers else ()
     story.wait(0)
     assert story.call().call_state is CallState.OVERDUE
-    assert [getattr(each, "is_late", False) for each in mute.asked][-1]
+    assert [getattr(question, "is_late", False) for question in mute.asked][-1]
 
 
 def test_clock_step_moves_the_timeout_of_a_probed_call(

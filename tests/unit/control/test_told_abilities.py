@@ -68,12 +68,12 @@ def driver_of(world: World) -> Asked:
 
 def rows(world: World) -> dict[str, HostAbilities]:
     host_abilities = world.read(lambda reader: list(every(reader, kinds.ALL_ABILITIES)))
-    return {each.host: each for each in host_abilities}
+    return {row.host: row for row in host_abilities}
 
 
 def explain(world: World, name: str) -> list[str]:
     told = world.read(lambda reader: explanations.explain(reader, name, now=world.now))
-    return [each["text"] for each in told["abilities"]]
+    return [ability["text"] for ability in told["abilities"]]
 
 
 def order(world: World, verb: Verb, vm: str) -> Request:
@@ -100,7 +100,10 @@ def test_all_hosts_are_asked_at_the_start_and_kept_in_a_row_each(
     assert len(rows(world)) == number
     driver_of(world).asked.clear()
     world.restart()
-    assert [len(each) for each in driver_of(world).asked] == [HOSTS_PER_QUESTION, 1]
+    assert [len(question) for question in driver_of(world).asked] == [
+        HOSTS_PER_QUESTION,
+        1,
+    ]
     # The same answers again write nothing.
     assert {row.revision for row in rows(world).values()} == {0}
 
@@ -322,7 +325,7 @@ def test_plan_of_a_campaign_leaves_out_hosts_that_cannot_be_cleared() -> None:
         world.read(lambda reader: campaign_plans.planned(reader, request).text)
     )
     assert [host["host"] for host in plan["hosts"]] == ["h0002"]
-    assert {each["host"]: each["message"] for each in plan["refused"]} == {
+    assert {row["host"]: row["message"] for row in plan["refused"]} == {
         "h0000": "the driver says that live-migrate is not possible for its VMs: no shared "
         "storage",
         "h0001": "the driver says that live-migrate is not possible for VM b-1: a "

@@ -115,15 +115,15 @@ def test_list_has_announced_and_planned_work() -> None:
     )
     # The notice of a reboot is 15 minutes.
     assert at(second["earliest"]) >= world.now + HOUR // 4 - 1_000_000
-    for each in (first, second):
-        assert at(each["earliest"]) < at(each["latest"]) < world.now + 2 * DAY
-        assert at(each["latest"]) % DAY == 0
+    for row in (first, second):
+        assert at(row["earliest"]) < at(row["latest"]) < world.now + 2 * DAY
+        assert at(row["latest"]) % DAY == 0
 
 
 def test_each_host_begins_between_its_earliest_and_latest_time() -> None:
     world = shared(8)
     start(world, EXPECT + NIGHTS + ONE_STAGE)
-    told = {each["vm"]: each for each in upcoming(world)}
+    told = {row["vm"]: row for row in upcoming(world)}
     assert len(told) == 8
     world.advance("3d")
     for operation in world.operations():
@@ -188,7 +188,7 @@ def test_latest_time_is_unknown_if_an_operator_must_act(stop: str) -> None:
     assert (told["latest"], told["held"], told["why_unknown"]) == (None, True, HELD)
     assert at(told["earliest"]) >= world.now
     # Whatever holds it, a tenant reads the same.
-    assert "web_3" not in {each["vm"] for each in upcoming(world, "bank")}
+    assert "web_3" not in {row["vm"] for row in upcoming(world, "bank")}
     assert one(world, "db_3", "bank")["why_unknown"] == HELD
 
 
@@ -222,7 +222,7 @@ def test_pages_have_the_whole_list() -> None:
     for limit in (1, 2, 3):
         assert upcoming(world, limit=limit) == whole
     assert upcoming(world, limit=1, scope="web") == [
-        each for each in whole if each["scope"] == "web"
+        row for row in whole if row["scope"] == "web"
     ]
     assert upcoming(world, scope="s1", vm="web-1") == []
 
@@ -231,7 +231,7 @@ def test_objects_of_others_are_not_found() -> None:
     world = shared(2)
     start(world, EXPECT + ONE_STAGE)
     assert upcoming(world, scope="db") == upcoming(world, vm="db_1") == []
-    assert {each["vm"] for each in upcoming(world)} == {"web_0", "web_1"}
+    assert {row["vm"] for row in upcoming(world)} == {"web_0", "web_1"}
 
 
 def test_earliest_time_does_not_slide_with_each_look() -> None:
@@ -314,7 +314,7 @@ def ended(world: World) -> list[tuple[str, str]]:
         told = [
             operation_report(own, operation, now=world.now) for operation in operations
         ]
-        return [(each["state"], each["note"]) for each in told]
+        return [(row["state"], row["note"]) for row in told]
 
     return world.read(ask)
 

@@ -320,7 +320,7 @@ def test_interruption_lasts_from_the_first_half_to_the_end_of_the_second() -> No
     world = in_place("reboot")
     assert states_until_end(world)[-1] is VisitState.DONE
     spans = world.read(lambda reader: reader.select(kinds.SPANS_OF_VM, "web_0"))
-    [span] = [each for each in spans if each.kind is SpanKind.REBOOT]
+    [span] = [span for span in spans if span.kind is SpanKind.REBOOT]
     assert span.ended - span.began >= 120_000_000, "30 s + 60 s of work + 30 s"
 
 

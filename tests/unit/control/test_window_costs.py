@@ -30,7 +30,8 @@ def apart(scope: int) -> tuple[Window, ...]:
     """Return as many windows as a scope can have, never open with those of others."""
     starts = (number * 72 + scope for number in range(WINDOWS_MAX))
     return tuple(
-        window_of(f"{each // 60:02}:{each % 60:02} 1m Europe/Berlin") for each in starts
+        window_of(f"{start // 60:02}:{start % 60:02} 1m Europe/Berlin")
+        for start in starts
     )
 
 
@@ -41,7 +42,7 @@ def one_closed(scope: int) -> tuple[Window, ...]:
     """
     closed = scope * 72 // SCOPES
     starts = ((number * 72 + closed + 2) % 1440 for number in range(WINDOWS_MAX))
-    return tuple(window_of(f"{each // 60:02}:{each % 60:02} 70m") for each in starts)
+    return tuple(window_of(f"{start // 60:02}:{start % 60:02} 70m") for start in starts)
 
 
 def new_world(windows_of: Staggering, *, tenants: int = TENANTS) -> World:
@@ -60,9 +61,9 @@ def new_world(windows_of: Staggering, *, tenants: int = TENANTS) -> World:
     store = LastingStore()
     world = World(store=lambda: store, driver=SimulatedDriver(), fleet=text)
     for number in range(SCOPES):
-        each = windows_of(number)
+        own_windows = windows_of(number)
         world.order(
-            lambda work, name=f"s{number}", found=each: windows.set_windows(
+            lambda work, name=f"s{number}", found=own_windows: windows.set_windows(
                 work, name, found
             )
         )

@@ -136,11 +136,11 @@ def test_window_that_is_never_open_in_those_of_the_campaign_is_the_reason() -> N
         found = explained(world, name)
         assert APART in found["blocked_by"], found
         (problem,) = (
-            each
-            for each in world.read(
+            problem
+            for problem in world.read(
                 lambda reader: attention.problems(reader, now=world.now)
             )
-            if each.kind is attention.ProblemKind.NO_COMMON_WINDOW
+            if problem.kind is attention.ProblemKind.NO_COMMON_WINDOW
         )
         assert (problem.hosts, problem.tenants) == (("h0",), ("shop",))
         assert problem.text.startswith(f"host h0 cannot be maintained: {APART}; ")
@@ -224,8 +224,8 @@ def test_plan_names_hosts_whose_windows_never_meet_at_the_size_of_a_fleet() -> N
     world = monday(fleet(*apart, *[NIGHT] * 200, *[""] * 160))
     told = plan(world, file_of(ONE_STAGE + NIGHTS))
     assert told["host_count"] == 400
-    assert sum(each["host_count"] for each in told["apart"]) == 40
-    found = {each["hosts"][0]: each for each in told["apart"]}
+    assert sum(group["host_count"] for group in told["apart"]) == 40
+    found = {group["hosts"][0]: group for group in told["apart"]}
     assert found["h0"] == {
         "scopes": ["web0"],
         "tenants": ["shop"],

@@ -74,7 +74,7 @@ def test_the_end_of_a_program_is_recorded_when_there_is_room_again(
     _, most = resource.prlimit(watching, resource.RLIMIT_FSIZE)
     resource.prlimit(watching, resource.RLIMIT_FSIZE, (most, most))
     [progress] = eventually(
-        directory.progress, lambda each: each[0].state is not RunState.RUNNING
+        directory.progress, lambda runs: runs[0].state is not RunState.RUNNING
     )
     assert (progress.state, progress.reason) == (RunState.DONE, "version 2.19 is there")
 
@@ -86,7 +86,7 @@ def test_a_program_runs_on_if_its_process_cannot_be_recorded(tmp_path: Path) -> 
     (directory.path / "0.program").mkdir()
     start_shim(directory.path, 0)
     [progress] = eventually(
-        directory.progress, lambda each: each[0].state is not RunState.RUNNING
+        directory.progress, lambda runs: runs[0].state is not RunState.RUNNING
     )
     assert progress.state is RunState.DONE
     assert '"vm": "a"' in progress.reason

@@ -63,7 +63,11 @@ def test_program_observes_many_vms_with_one_line_each() -> None:
     text = "\n".join(["{", *(json.dumps(line) for line in told)])
     observations = lines.observations_in(text, vms)
     assert list(observations) == vms
-    assert {vm: each for vm, each in observations.items() if each != Observation()} == {
+    assert {
+        vm: observation
+        for vm, observation in observations.items()
+        if observation != Observation()
+    } == {
         "vm_0": Observation(running=True, host="h1"),
         "vm_1": Observation(running=False),
         "vm_2": Observation(running=True),

@@ -72,8 +72,8 @@ SYSTEM = [pytest.mark.system, pytest.mark.slow]
 def started() -> Iterator[list[Watch]]:
     made: list[Watch] = []
     yield made
-    for each in made:
-        each.stop()
+    for driver in made:
+        driver.stop()
 
 
 def run(started: list[Watch], script: str) -> Watch:

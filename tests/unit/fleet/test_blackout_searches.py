@@ -103,7 +103,7 @@ def test_free_times_are_the_hours_in_a_window_and_in_no_blackout(
     end = begin + length * HOUR
     found = list(free_times(windows, blackouts, begin, end))
     hours = range(begin, end, HOUR)
-    windowed = takewhile(lambda each: each.opens < end, openings(windows, begin))
+    windowed = takewhile(lambda opening: opening.opens < end, openings(windows, begin))
     opened = [*windowed] if windows else [Opening(begin, end)]
     assert {h for h in hours if any(t.opens <= h < t.closes for t in found)} == {
         h

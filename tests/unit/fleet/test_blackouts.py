@@ -99,7 +99,7 @@ def test_the_blackout_that_begins_first_is_named() -> None:
 def test_coming_times_are_those_until_an_instant_and_the_next_one_of_each() -> None:
     lines = [YEAR_END, "noon 12:00 1h UTC", "past 2020-01-01 2020-01-02"]
     blackouts = [blackout_of(line) for line in lines]
-    names = [each.name for each in coming(blackouts, BASE, BASE + 2 * DAY)]
+    names = [occurrence.name for occurrence in coming(blackouts, BASE, BASE + 2 * DAY)]
     assert names == ["noon", "noon", "year-end"]
 
 

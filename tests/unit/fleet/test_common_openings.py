@@ -36,13 +36,13 @@ def staggered(groups: int) -> list[tuple[Window, ...]]:
 
 def always_one_closed(groups: int) -> list[tuple[Window, ...]]:
     """Return groups of which one is closed at each time, and all others are open."""
-    each = 24 * 60 // 2 // groups
+    minutes = 24 * 60 // 2 // groups
     return [
         tuple(
             window(
                 (2 * (number * groups + group) + 2) % 1440, 2 * (groups - 1) * MINUTE
             )
-            for number in range(each)
+            for number in range(minutes)
         )
         for group in range(groups)
     ]
@@ -108,9 +108,9 @@ def test_search_finds_the_instant_of_a_slow_search(
     assert search.opens == slow_search(groups, at)
     if search.opens is None:
         apart = common_openings.apart(search, at)
-        assert slow_search([groups[each] for each in apart], at) is None
-        for each in apart:
-            others = [groups[other] for other in apart if other != each]
+        assert slow_search([groups[index] for index in apart], at) is None
+        for group in apart:
+            others = [groups[other] for other in apart if other != group]
             assert slow_search(others, at) is not None
 
 
@@ -179,7 +179,7 @@ def test_search_in_which_all_groups_count_ends_early(groups: int) -> None:
 
 def test_search_that_ended_early_goes_on_from_its_end() -> None:
     wednesday = window(12 * 60, HOUR, "UTC", 2)
-    groups = [(*each, wednesday) for each in always_one_closed(36)]
+    groups = [(*windows, wednesday) for windows in always_one_closed(36)]
     at = BEGIN
     searches = 0
     while (search := common(groups, at).first(at)).opens is None:

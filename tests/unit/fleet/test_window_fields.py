@@ -26,7 +26,7 @@ SATURDAY = Window(days=(5,), start=120, length=4 * HOUR, timezone="Europe/Berlin
 
 WINDOWS = st.builds(
     Window,
-    days=st.sets(st.integers(0, 6), min_size=1).map(lambda each: tuple(sorted(each))),
+    days=st.sets(st.integers(0, 6), min_size=1).map(lambda days: tuple(sorted(days))),
     start=st.integers(0, 24 * 60 - 1),
     length=st.integers(1, 7 * 24 * 60).map(lambda minutes: minutes * MINUTE),
     timezone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]),

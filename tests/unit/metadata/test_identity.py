@@ -206,8 +206,12 @@ def test_signatures_are_compared_in_constant_time_cached_or_not(
     for request in (right, right, wrong, stranger):
         endpoint.identify(request, PROXY)
     given = [request.values(SIGNATURE_HEADER)[0].encode() for request in (right, wrong)]
-    assert [each for _, each in compared[:3]] == [given[0], given[0], given[1]]
-    assert [each for each, _ in compared[:3]] == [given[0]] * 3
+    assert [signature for _, signature in compared[:3]] == [
+        given[0],
+        given[0],
+        given[1],
+    ]
+    assert [signature for signature, _ in compared[:3]] == [given[0]] * 3
     assert len(compared) == 4
 
 

@@ -35,7 +35,7 @@ def test_sweep_visits_every_connection_in_small_batches(play: Play) -> None:
         assert others_had_their_turn
         await until(lambda: last.looks >= 2)
         rounds.end()
-        looks = [each.looks for each in everybody]
+        looks = [viewer.looks for viewer in everybody]
         assert max(looks) - min(looks) <= 1
 
     play(story)

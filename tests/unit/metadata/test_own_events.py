@@ -110,9 +110,9 @@ def told(gateway: LocalGateway, vm: str) -> Any:
 
 def waits(gateway: LocalGateway, vm: str) -> list[str]:
     return [
-        each["Reason"]
+        wait["Reason"]
         for event in told(gateway, vm)["Events"]
-        for each in event["WaitsFor"]
+        for wait in event["WaitsFor"]
     ]
 
 
@@ -150,8 +150,8 @@ def test_joint_deletions_name_only_the_vms_in_the_document() -> None:
         ),
     )
     (first, *_) = told(gateway, "db_0")["Events"]
-    others = [each for each in first["WaitsFor"] if each["Reason"] == "OtherVm"]
-    assert [len(each["Resources"]) for each in others] == [1]
+    others = [wait for wait in first["WaitsFor"] if wait["Reason"] == "OtherVm"]
+    assert [len(wait["Resources"]) for wait in others] == [1]
 
 
 def test_failure_is_shown_unapproved_and_approved_event_as_approved() -> None:
@@ -183,7 +183,7 @@ def test_ended_events_are_listed_for_a_day_and_up_to_a_limit() -> None:
         gateway.advance("1s")
     ended = told(gateway, "web_0")["Ended"]
     assert len(ended) == event_details.ENDED_MAX
-    assert {each["DownSeconds"] for each in ended} == {10}
+    assert {event["DownSeconds"] for event in ended} == {10}
     assert told(gateway, "web_1")["Ended"] == []
     gateway.clock.advance_to(gateway.now() + DAY)
     assert told(gateway, "web_0")["Ended"] == []

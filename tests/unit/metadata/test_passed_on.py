@@ -160,8 +160,8 @@ def test_requests_may_overtake_each_other() -> None:
     def take(number: int, sender: str = "b 1") -> bool:
         return taken.take(approving("", sender=sender, number=number))
 
-    assert [take(each) for each in (3, 1, 2)] == [True] * 3
-    assert not any(take(each) for each in (3, 1, 2))
+    assert [take(number) for number in (3, 1, 2)] == [True] * 3
+    assert not any(take(number) for number in (3, 1, 2))
     assert take(1, "c 2"), "each sender counts by itself"
     assert take(window)
     assert not take(3)

@@ -72,7 +72,7 @@ def change(world: World, incarnation: int = 2) -> None:
 def test_change_ends_the_wait_at_once_and_keeps_the_connection(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
-            wires = [await waiting(world, count=each + 1) for each in range(5)]
+            wires = [await waiting(world, count=number + 1) for number in range(5)]
             assert world.endpoint.counters.responses == {200: 5}
             change(world)
             for wire in wires:
@@ -122,7 +122,7 @@ def test_wait_ends_by_its_timer(play: Play) -> None:
 def test_closed_wait_frees_its_slot_at_once(play: Play, is_half: bool) -> None:
     async def story() -> None:
         async with running(waits=pushing(per_vm=2)) as world:
-            wires = [await waiting(world, count=each + 1) for each in range(2)]
+            wires = [await waiting(world, count=number + 1) for number in range(2)]
             if is_half:
                 wires[0].writer.write_eof()
                 assert await wires[0].is_closed()
@@ -290,7 +290,7 @@ def test_signed_proxy_request_waits_for_the_signed_vm(play: Play) -> None:
 def test_stop_answers_all_waits_and_closes_connections(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
-            wires = [await waiting(world, count=each + 1) for each in range(3)]
+            wires = [await waiting(world, count=number + 1) for number in range(3)]
             await world.server.stop(grace_seconds=5)
             for wire in wires:
                 answer = await wire.answer()

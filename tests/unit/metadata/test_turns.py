@@ -58,7 +58,7 @@ def test_flood_is_answered_over_many_turns(play: Play) -> None:
             await asyncio.sleep(0)
             before, count = count, len(answered(flood))
             assert before < count <= before + limits.PIPELINE_MAX
-        assert {each.status for each in answered(flood)} == {200}
+        assert {answer.status for answer in answered(flood)} == {200}
         await asyncio.sleep(0)
         assert flood.transport.reads
         assert flood.connection.is_free
@@ -102,7 +102,7 @@ def test_large_read_ends_the_turn(play: Play) -> None:
         await asyncio.sleep(0)
         assert conversation.transport.reads
         conversation.connection.data_received(b"x")
-        assert [each.status for each in answered(conversation)] == [404]
+        assert [answer.status for answer in answered(conversation)] == [404]
 
     play(story)
 
@@ -136,15 +136,15 @@ def test_rate_limited_connection_pauses_reading(play: Play) -> None:
         conversation.connection.data_received(GET * FLOOD)
         for _ in range(FLOOD):
             await asyncio.sleep(0)
-        statuses = [each.status for each in answered(conversation)]
+        statuses = [answer.status for answer in answered(conversation)]
         assert statuses == [200, 200, 429]
         assert not conversation.transport.reads
         alone = Talk(hub, source=VM)
         alone.connection.data_received(GET)
-        assert [each.status for each in answered(alone)] == [429]
+        assert [answer.status for answer in answered(alone)] == [429]
         assert not alone.transport.reads
-        for each in (conversation, alone):
-            each.transport.abort()
+        for connection in (conversation, alone):
+            connection.transport.abort()
         await asyncio.sleep(0)
 
     play(story)
@@ -155,7 +155,9 @@ def test_rate_limited_connection_continues_after_its_pause(play: Play) -> None:
         conversation = Talk(make_hub(rate_limit=2), source=VM)
         conversation.connection.data_received(GET * 10)
         await conversation.settle()
-        assert [each.status for each in answered(conversation)] == [200] * 2 + [429] * 8
+        assert [answer.status for answer in answered(conversation)] == [200] * 2 + [
+            429
+        ] * 8
 
     play(story)
 

@@ -280,7 +280,7 @@ def test_change_of_the_document_of_a_vm_wakes_its_waiters() -> None:
 
 
 def _guest(vm: str, *, view: str, addresses: tuple[str, ...] = ()) -> Guest:
-    [guest] = [each for each in GUESTS if each.vm == vm]
+    [guest] = [guest for guest in GUESTS if guest.vm == vm]
     return replace(guest, view_id=view, addresses=addresses or guest.addresses)
 
 

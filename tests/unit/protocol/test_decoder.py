@@ -413,9 +413,9 @@ def test_arbitrary_bytes_raise_only_unreadable_errors(
 ) -> None:
     whole = document(EVENT)
     body = whole[:at] + junk + whole[at + drop :]
-    for each in (junk, body):
+    for data in (junk, body):
         with contextlib.suppress(UnreadableError):
-            reading = decode(each)
+            reading = decode(data)
             assert all(notice.event_id for notice in reading.notices)
 
 

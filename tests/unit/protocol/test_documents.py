@@ -181,7 +181,7 @@ def test_document_does_not_depend_on_cached_events(
     events = [replace(MIGRATION, description=f"text {number}") for number in range(5)]
     for some in (events, events[:2], events[2:], events):
         shown = json.loads(documents.render(1, some, versions.NEWEST))["Events"]
-        assert [each["Description"] for each in shown] == [
+        assert [event["Description"] for event in shown] == [
             event.description for event in some
         ]
         assert b"text" not in documents.render(1, some, versions.VERSIONS[1])

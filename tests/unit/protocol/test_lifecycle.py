@@ -177,9 +177,9 @@ def test_missing_status_is_an_illegal_transition() -> None:
 def test_event_never_returns_to_an_earlier_status(inputs: list[EventInput]) -> None:
     order = list(EventStatus)
     event = EVENT
-    for number, each in enumerate(inputs):
+    for number, input_ in enumerate(inputs):
         try:
-            after = step_event(event, each, now=number)
+            after = step_event(event, input_, now=number)
         except IllegalTransitionError:
             continue
         assert order.index(after.status) >= order.index(event.status)
@@ -191,9 +191,9 @@ def test_event_never_returns_to_an_earlier_status(inputs: list[EventInput]) -> N
 @given(st.lists(st.sampled_from(OperationInput), max_size=12))
 def test_ended_operation_does_not_change(inputs: list[OperationInput]) -> None:
     operation = OPERATION
-    for number, each in enumerate(inputs, start=1):
+    for number, input_ in enumerate(inputs, start=1):
         try:
-            after = step_operation(operation, each, now=number)
+            after = step_operation(operation, input_, now=number)
         except IllegalTransitionError:
             continue
         assert operation.state not in ENDED_STATES

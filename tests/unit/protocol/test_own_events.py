@@ -90,7 +90,7 @@ def test_unknown_values_are_omitted() -> None:
 def test_each_reason_to_wait_has_a_name_and_a_message() -> None:
     every = replace(LIVE, waiting=tuple(Waiting(what=wait) for wait in Wait))
     shown = told(every)["Events"][0]["WaitsFor"]
-    assert {each["Reason"] for each in shown} == {
+    assert {wait["Reason"] for wait in shown} == {
         *(
             "OwnApproval",
             "OtherVm",
@@ -102,7 +102,7 @@ def test_each_reason_to_wait_has_a_name_and_a_message() -> None:
         ),
         *("Room", "Driver", "Operator", "Recovery"),
     }
-    assert len({each["Message"] for each in shown}) == len(Wait)
+    assert len({wait["Message"] for wait in shown}) == len(Wait)
 
 
 def test_ended_event_reports_its_outcome_and_downtime() -> None:

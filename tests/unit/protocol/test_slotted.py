@@ -70,8 +70,8 @@ def test_class_has_the_same_fields_slots_and_texts(
     both: tuple[type[Any], type[Any]], which: int
 ) -> None:
     ours, theirs = both[which], THEIRS[which]
-    assert [each.name for each in fields(ours)] == [
-        each.name for each in fields(theirs)
+    assert [column.name for column in fields(ours)] == [
+        column.name for column in fields(theirs)
     ]
     assert ours.__slots__ == theirs.__slots__
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -84,7 +84,7 @@ def test_class_has_the_same_fields_slots_and_texts(
 def test_arguments_are_the_same_and_only_by_name(
     both: tuple[type[Any], type[Any]], which: int
 ) -> None:
-    ours, theirs = (inspect.signature(each[which]) for each in (both, THEIRS))
+    ours, theirs = (inspect.signature(one_of[which]) for one_of in (both, THEIRS))
     assert list(ours.parameters) == sorted(
         theirs.parameters, key=list(ours.parameters).index
     )
@@ -119,7 +119,7 @@ def test_hash_is_that_of_the_fields(way: Decorator) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [*(doors(each)[1] for each in WAYS.values()), THEIRS[1]]
+    "kind", [*(doors(construct)[1] for construct in WAYS.values()), THEIRS[1]]
 )
 def test_wrong_arguments_and_changes_are_refused(kind: type[Any]) -> None:
     with pytest.raises(TypeError):

@@ -111,7 +111,7 @@ def test_replica_that_does_not_answer_is_left_before_the_next_request(
                 assert follower.upstream.url.base == second.url
                 second.tell(change(6))
                 await until(lambda: follower.number == 8)
-                streams = [each for each in second.asked if each[0] == "GET"]
+                streams = [request for request in second.asked if request[0] == "GET"]
                 assert len(streams) == 1
 
     run(story())

@@ -58,7 +58,9 @@ def test_first_requests_that_come_together_are_few(tmp_path: Path) -> None:
             results = await asyncio.gather(
                 *map(relay.desk.enable, FIRST), return_exceptions=True
             )
-            failed = [name for name, each in zip(FIRST, results, strict=True) if each]
+            failed = [
+                name for name, result in zip(FIRST, results, strict=True) if result
+            ]
             assert failed == ["vm-7"]
             sent = [body.get("vms") or [body["vm"]] for *_, body in service.asked[1:]]
             assert [name for names in sent for name in names] == [*FIRST]

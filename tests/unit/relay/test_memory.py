@@ -21,7 +21,7 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     memory.note_heard()
     assert memory.read()[1] > 100 * SECOND
-    assert [each.name for each in tmp_path.iterdir()] == ["relay.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["relay.json"]
 
 
 def test_a_missing_file_means_that_nothing_is_known(

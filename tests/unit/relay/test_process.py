@@ -158,7 +158,7 @@ def test_a_change_is_in_the_file_before_it_is_served(
                 service.tell(WHOLE)
                 service.tell(change(6))
                 await until(lambda: len(published) == 2)
-                assert [each.incarnation for each in published] == [5, 6]
+                assert [document.incarnation for document in published] == [5, 6]
         # The service is gone: a new relay answers from the file.
         async with relaying(settings, file) as relay:
             assert (await ask(relay))[1]["DocumentIncarnation"] == 6
@@ -292,7 +292,7 @@ def test_approvals_that_come_together_are_one_request(tmp_path: Path) -> None:
             assert results == [None, "no such event"]
             # The result came with the document that shows it.
             assert relay.knowledge.position.number == 8
-            posts = [each for each in service.asked if each[0] == "POST"]
+            posts = [request for request in service.asked if request[0] == "POST"]
             assert len(posts) == 1
             assert (await ask(relay, APPROVAL))[0] == 200
 
@@ -347,7 +347,10 @@ def test_an_approval_that_is_not_valid_costs_other_vms_nothing(tmp_path: Path) -
 
             service.answer = answer
             results = await asyncio.gather(
-                *(relay.desk.approve("web_0", [each]) for each in ("E1", long, "E2"))
+                *(
+                    relay.desk.approve("web_0", [event_id])
+                    for event_id in ("E1", long, "E2")
+                )
             )
             assert results == [None, INVALID, None]
 
@@ -382,7 +385,7 @@ def test_no_request_for_several_vms_is_longer_than_the_service_takes(
             ids = ["E" * 200] * 50
             await asyncio.gather(*(relay.desk.approve(vm, ids) for vm in vms[:64]))
             approvals = [body["approvals"] for *_, body in service.asked[before:]]
-            assert [each["vm"] for some in approvals for each in some] == vms[:64]
+            assert [row["vm"] for some in approvals for row in some] == vms[:64]
             for _, _, body in service.asked:
                 assert len(json.dumps(body)) <= TENANT_BYTES_MAX
 

@@ -59,8 +59,8 @@ class Service:
 
 
 def guest(vm: str) -> str:
-    each = known(vm, VIEW_OF[vm], f"192.0.2.{[*VMS].index(vm) + 1}")
-    return relayed.guest_text(each.guest, instance_json.members_of(each.instance))
+    guest_ = known(vm, VIEW_OF[vm], f"192.0.2.{[*VMS].index(vm) + 1}")
+    return relayed.guest_text(guest_.guest, instance_json.members_of(guest_.instance))
 
 
 class Relay:

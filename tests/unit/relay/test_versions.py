@@ -141,12 +141,12 @@ def with_more(value: Any) -> Any:
     """Return a value in which each table has a member that no relay knows."""
     if isinstance(value, dict):
         members = {
-            name: with_more(each)
-            for name, each in cast("dict[str, Any]", value).items()
+            name: with_more(member)
+            for name, member in cast("dict[str, Any]", value).items()
         }
         return {**members, "of a later version": {"nested": [1, None]}}
     if isinstance(value, list):
-        return [with_more(each) for each in cast("list[Any]", value)]
+        return [with_more(member) for member in cast("list[Any]", value)]
     return value
 
 

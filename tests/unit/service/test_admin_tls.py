@@ -122,7 +122,7 @@ async def answered(server: AdminServer, trusting: ssl.SSLContext) -> bytes:
 
 def handshakes() -> int:
     """Return the number of the loop's objects for TLS connections."""
-    return sum(type(each).__name__ == "SSLProtocol" for each in gc.get_objects())
+    return sum(type(object_).__name__ == "SSLProtocol" for object_ in gc.get_objects())
 
 
 BEGINNINGS: dict[str, Callable[[bytes], bytes]] = {

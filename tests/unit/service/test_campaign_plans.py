@@ -284,7 +284,7 @@ async def test_driver_is_asked_again_before_a_plan(tmp_path: Path) -> None:
         first = json.loads(await service.gateway.plan_campaign(text, hosts_max=9))
         answer.write_text('{"host": "h1", "able": "yes"}\n')
         second = json.loads(await service.gateway.plan_campaign(text, hosts_max=9))
-    assert [each["message"] for each in first["refused"]] == [
+    assert [refusal["message"] for refusal in first["refused"]] == [
         "the driver says that freeze is not possible for its VMs: old firmware"
     ]
     assert second["refused"] == []

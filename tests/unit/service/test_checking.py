@@ -159,7 +159,7 @@ def test_each_invalid_file_is_reported_without_its_content(
 
 def test_each_missing_program_is_reported() -> None:
     Path("forewarn.toml").write_text(EVERYTHING.replace("true", "no-such-program"))
-    assert [each.split(" ")[1] for each in faults()] == [
+    assert [fault.split(" ")[1] for fault in faults()] == [
         "driver.command.freeze:",
         "driver.command.reboot:",
         "driver.command.observe:",

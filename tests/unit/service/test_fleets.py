@@ -304,7 +304,7 @@ def test_unreadable_store_is_reported(tmp_path: Path) -> None:
 
 def test_process_answers_until_its_input_ends(tmp_path: Path) -> None:
     asked = b"".join(
-        pickle.dumps(each) for each in (of(FLEET), *[planning.Question.COUNT] * 2)
+        pickle.dumps(message) for message in (of(FLEET), *[planning.Question.COUNT] * 2)
     )
     output = io.BytesIO()
     planning.serve(tmp_path / "f.db", io.BytesIO(asked), output)

@@ -49,9 +49,9 @@ def test_a_change_that_no_relay_sees_is_no_news() -> None:
 def test_a_revoked_token_and_an_enabled_view_are_news() -> None:
     gateway = RelayGateway()
     (view,) = [
-        each
-        for each in gateway.store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
-        if each.scope == "web"
+        view
+        for view in gateway.store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
+        if view.scope == "web"
     ]
     token: Any = Token(
         token_id="tk-1",

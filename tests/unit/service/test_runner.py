@@ -225,7 +225,7 @@ async def test_waiting_first_requests_are_enabled_together() -> None:
             lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0")
         )
         assert [
-            each.actor.text for each in entries if each.what == "scope enabled"
+            entry.actor.text for entry in entries if entry.what == "scope enabled"
         ] == ["vm web_0"]
 
 
@@ -317,7 +317,7 @@ async def test_failure_ends_the_thread_and_all_waiting_tasks(
         assert made.failures == [failure]
         with pytest.raises(StoppedError):
             await made.order(freeze)
-        [logged] = [each for each in caplog.records if each.levelname == "CRITICAL"]
+        [logged] = [line for line in caplog.records if line.levelname == "CRITICAL"]
         ended = "the control thread ended"
         assert logged.getMessage() == (f"{ended}: {said}" if said else ended)
         # Only bugs need a traceback.
@@ -386,8 +386,8 @@ async def test_short_iterations_skip_no_task(
         event_id = await announced(made)
         async with held_up(made) as gate:
             waiting = [
-                asyncio.ensure_future(each)
-                for each in (
+                asyncio.ensure_future(task)
+                for task in (
                     made.runner.enable("web_0"),
                     made.runner.call(lambda _plane, now: now),
                     made.runner.approve("web_0", (event_id,)),
@@ -470,7 +470,7 @@ async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
         commits = await asyncio.gather(*counting)
         assert max(after - before for before, after in pairwise(commits)) <= 1
         await until(
-            lambda: {each.state for each in _all(made)} == {OperationState.DONE}
+            lambda: {work.state for work in _all(made)} == {OperationState.DONE}
         )
 
 

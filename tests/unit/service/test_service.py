@@ -201,7 +201,7 @@ async def test_service_with_a_bug_ends_with_status_1(
     await until(lambda: service.health().ready)
     store.is_broken = True
     assert await serving == 1
-    [first, last] = [each for each in caplog.records if each.levelname == "CRITICAL"]
+    [first, last] = [line for line in caplog.records if line.levelname == "CRITICAL"]
     assert first.exc_info is not None
     assert last.getMessage() == (
         "the service ends because of a bug in forewarn, please report it: ValueError('a bug')"

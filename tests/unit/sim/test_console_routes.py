@@ -130,9 +130,9 @@ def test_lane_has_the_last_events_however_many_other_vms_have(
     own = [event["EventId"] for event in lane["events"] if event["vms"] == ["web_0"]]
     assert own == served[-2:]
     lanes = fresh.sim("timeline?vm=web_1,web_0,stranger")["lanes"]
-    assert [each["vm"] for each in lanes] == ["web_0", "web_1"]
+    assert [lane["vm"] for lane in lanes] == ["web_0", "web_1"]
     # Each sees the events of the other, too.
-    assert [len(each["events"]) for each in lanes] == [4, 4]
+    assert [len(lane["events"]) for lane in lanes] == [4, 4]
 
 
 def test_lane_of_a_vm_that_has_no_event_has_those_that_it_was_told(
@@ -159,7 +159,7 @@ def test_stream_has_news_and_requests_and_goes_on_after_the_last_id(
         assert (name, told["what"]) == ("news", "event")
         [event] = fresh.events()
         seen = [next(messages) for _ in range(2)]
-        assert {each[0] for each in seen} == {"news", "request"}
+        assert {message[0] for message in seen} == {"news", "request"}
         # A comment shows that the stream works; its ID is a position too.
     with watching(fresh, first) as messages:
         assert next(messages)[0] == "ready"

@@ -88,7 +88,9 @@ async def test_documented_scenario_combinations_are_playable(words: str) -> None
             assert not result.failures
 
 
-@pytest.mark.parametrize("scenario", builtin.scenarios(), ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "scenario", builtin.scenarios(), ids=lambda scenario: scenario.name
+)
 @in_loop
 async def test_every_scenario_ends_within_two_minutes(
     scenario: Scenario,

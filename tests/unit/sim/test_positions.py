@@ -88,13 +88,13 @@ def test_each_new_world_reports_the_addresses_of_its_vms(loop: LoopThread) -> No
     with simulation(loop, fleet("a", "b")) as sim:
         begin(sim, fleet("c"))
         at = ports(sim)["c"]
-        told = [each for each in sim.news if each.what is What.SERVING]
-        assert [each.facts["vm"] for each in told] == ["a", "b", "c", None]
+        told = [news for news in sim.news if news.what is What.SERVING]
+        assert [news.facts["vm"] for news in told] == ["a", "b", "c", None]
         assert told[0].facts["url"] == told[2].facts["url"] == f"http://127.0.0.1:{at}"
         assert "position 2 at http://127.0.0.1:" in told[3].text
         sim.news.clear()
         sim.sim("vms", {"name": "late"})
-        [joined] = [each for each in sim.news if each.what is What.SERVING]
+        [joined] = [news for news in sim.news if news.what is What.SERVING]
         assert joined.facts == {"vm": "late", "url": told[1].facts["url"]}
 
 
@@ -107,7 +107,7 @@ def test_position_without_a_vm_returns_404_with_the_reason(loop: LoopThread) -> 
             status, body = asked(vacant)
             assert status == 404
             assert b"This world has no VM at this address" in body
-        assert [each.text for each in sim.news] == [
+        assert [news.text for news in sim.news] == [
             "position 2: 404, since this world has no VM there"
         ]
         # A VM that joins gets it, and is served there at once.

@@ -26,4 +26,4 @@ def test_speed_below_1_does_not_lengthen_delays() -> None:
 def test_other_profiles_answer_at_once_and_only_strict_reports() -> None:
     for profile in (Profile.STRICT, Profile.LENIENT):
         assert settings_of(profile, speed=60) == {"metadata.rate_limit": "0"}
-    assert [each for each in Profile if each.tells] == [Profile.STRICT]
+    assert [profile for profile in Profile if profile.tells] == [Profile.STRICT]

@@ -76,7 +76,7 @@ def test_each_document_sets_the_status_of_an_event(
     assert (found.status, found.outcome) == AFTERWARDS[before, now, at]
     assert bool(found.removed_at) is (now == "gone")
     assert len(events.live) == (now != "gone")
-    assert [each.event_id for each in events.all] == [FREEZE]
+    assert [shown_event.event_id for shown_event in events.all] == [FREEZE]
 
 
 COUNTS = {"Scheduled": True, "Started": False, "gone": False}
@@ -105,7 +105,7 @@ def test_one_unknown_id_rejects_the_whole_approval() -> None:
     take(events, START, event())
     refusal = events.approve("web_0", [FREEZE, REBOOT], at=START)
     assert refusal == f"EventId {REBOOT} is not in this VM's document"
-    assert not any(each.is_approved for each in events.all)
+    assert not any(shown_event.is_approved for shown_event in events.all)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"Events":null}', b"[]"])

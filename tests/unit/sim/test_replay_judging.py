@@ -24,7 +24,9 @@ def shown(*documents: list[dict[str, Any]], approve: str = "") -> RecordedEvents
         at = START + number * SECOND
         events.take(document(number + 1, *some).body, at=at)
         if approve and not number:
-            events.approve(approve, [each.event_id for each in events.live], at=at)
+            events.approve(
+                approve, [shown_event.event_id for shown_event in events.live], at=at
+            )
     return events
 
 
@@ -113,7 +115,10 @@ def test_recording_without_events_to_judge_fails() -> None:
     # One event that can be judged is enough, and so is an approval.
     later = event(REBOOT)
     two = shown([FREEZES], [STARTED, later])
-    assert [each[0] for each in judged(two)[1:]] == [Outcome.FAILED, Outcome.SKIPPED]
+    assert [finding[0] for finding in judged(two)[1:]] == [
+        Outcome.FAILED,
+        Outcome.SKIPPED,
+    ]
     assert judged(shown([FREEZES], approve="web_0"))[1][0] is Outcome.PASSED
 
 

@@ -114,7 +114,7 @@ def test_vm_joins_at_a_separate_address_and_leaves(fresh: Simulation) -> None:
     assert states["late"] == "deleted"
     assert fresh.sim("vms", {"name": "late"})["state"] == "running"
     left = fresh.sim("vms/late", method="DELETE")["vms"]
-    assert [each["vm"] for each in left] == ["web_0", "web_1", "web_2"]
+    assert [vm["vm"] for vm in left] == ["web_0", "web_1", "web_2"]
     assert fresh.api("sim/vms/late", method="DELETE")[0] == 404
     for key in ("name", "host", "scope"):
         status, answer = fresh.api("sim/vms", {"name": "odd", key: "\ud800"})
@@ -182,7 +182,7 @@ def test_each_change_is_reported_once(fresh: Simulation) -> None:
     [event] = fresh.events("web_1")
     fresh.approve(event["EventId"], "web_1")
     assert fresh.news[3].text.endswith(", approved by web_1")
-    told = [(each.what.value, each.text.split(",")[0]) for each in fresh.news]
+    told = [(news.what.value, news.text.split(",")[0]) for news in fresh.news]
     name = event["EventId"]
     assert told == [
         ("asked", "web_1: got document 1 for the first time"),
@@ -201,7 +201,7 @@ def test_request_of_a_deleted_vm_is_reported_once(fresh: Simulation) -> None:
     fresh.news.clear()
     for _ in range(3):
         assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
-    [told] = [each.text for each in fresh.news]
+    [told] = [news.text for news in fresh.news]
     assert told.startswith(
         "web_0: 404, since the VM is deleted; `forewarn sim vm add web_0`"
     )
@@ -216,7 +216,7 @@ def test_fault_is_reported_with_its_status(fresh: Simulation) -> None:
     fresh.sim("faults/clear", {})
     fresh.sim("faults", {"vms": ["web_0"], "faults": "empty"})
     assert fresh.ask(fresh.url() + EVENTS) == (200, None)
-    messages = [each.text for each in fresh.news if each.what is What.FAULT]
+    messages = [news.text for news in fresh.news if news.what is What.FAULT]
     assert messages[0].startswith("web_0: got 503")
     assert messages[0].endswith("(fault: 503)")
     assert messages[1] == "web_0: got 200 (fault: empty)"
@@ -228,7 +228,7 @@ def test_deviations_are_reported_and_further_ones_are_counted(
     before = fresh.reporter.deviations
     for _ in range(12):
         fresh.ask(fresh.url() + "/metadata/scheduledevents?api-version=2020-01-01")
-    told = [each for each in fresh.news if each.facts.get("rule") == "version"]
+    told = [news for news in fresh.news if news.facts.get("rule") == "version"]
     assert len(told) == 10
     assert told[-1].text.endswith("further ones are only counted")
     assert fresh.reporter.deviations >= before + 12
@@ -241,8 +241,8 @@ def test_api_description_lists_the_simulator_routes(fresh: Simulation) -> None:
     ours = {path for path in found["paths"] if path.startswith("/v1/sim/")}
     assert len(ours) == 17
     for path in ours:
-        for each in found["paths"][path].values():
-            assert each["description"], path
+        for operation in found["paths"][path].values():
+            assert operation["description"], path
     schemas = found["components"]["schemas"]
     for name in ("Clock", "Event", "Move", "Approvals", "Faults", "ClearFaults"):
         assert schemas[name]["examples"], name
@@ -393,7 +393,7 @@ def test_scenario_starts_only_after_a_valid_request_for_events(
     running.sim("faults", {"vms": ["web_1"], "faults": "500"})
     assert running.ask(base + EVENTS)[0] == 500
     assert not may_begin()
-    assert What.ASKED not in {each.what for each in running.news}
+    assert What.ASKED not in {news.what for news in running.news}
     running.sim("faults/clear", {"vms": ["web_1"]})
     running.document("web_1")
     assert may_begin()

@@ -37,7 +37,7 @@ class CheckedLives(LivesInFile):
                 found = check(Path(self.directory.name) / "forewarn.db")
                 if self.life._crowded:
                     # A hypervisor put VMs where the rules would not have.
-                    found = [each for each in found if "not valid" not in each]
+                    found = [text for text in found if "not valid" not in text]
                 assert found == []
         finally:
             super().teardown()
@@ -415,7 +415,7 @@ def test_conflicting_records_are_found(file: Path, damage: str) -> None:
             assert connection.execute(statement).rowcount, statement
     connection.close()
     found = check(file)
-    assert any(OVERLAPS[damage] in each for each in found), "\n".join(found)
+    assert any(OVERLAPS[damage] in text for text in found), "\n".join(found)
 
 
 def test_name_of_an_expired_token_can_be_reused(file: Path) -> None:
@@ -433,7 +433,7 @@ def test_each_kind_of_damage_is_found(file: Path, damage: str) -> None:
     connection.close()
     assert changed, "the life has nothing of the kind"
     found = check(file)
-    assert any(DAMAGES[damage] in each for each in found), "\n".join(found)
+    assert any(DAMAGES[damage] in text for text in found), "\n".join(found)
 
 
 def test_damaged_file_is_reported(file: Path) -> None:

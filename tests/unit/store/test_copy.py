@@ -62,7 +62,7 @@ def test_copies_there_and_back_have_the_same_rows(
         tmp_path / "again.db",
     ]
     copied = [copy(*pair) for pair in itertools.pairwise(places)]
-    assert all(each == copied[0] for each in copied)
+    assert all(rows == copied[0] for rows in copied)
     with closing(sqlite3.connect(written)) as file:
         for table in copied[0]:
             [(rows,)] = file.execute(f"SELECT count(*) FROM {table.name}")

@@ -478,7 +478,7 @@ def test_replicas_that_start_together_make_the_tables_once() -> None:
     with postgres.one_database(is_empty=True) as url:
         backends = [PostgresBackend(url) for _ in range(4)]
         with ThreadPoolExecutor(len(backends)) as pool:
-            readers = list(pool.map(lambda each: each.prepare(), backends))
+            readers = list(pool.map(lambda backend: backend.prepare(), backends))
         done = [(step.number,) for step in load_steps()]
         assert sql(url, "SELECT number FROM schema_steps ORDER BY number") == done
         for reader in readers:

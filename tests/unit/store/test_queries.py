@@ -79,7 +79,9 @@ def test_every_kind_has_a_codec() -> None:
 
 
 def test_statements_are_built_from_the_columns() -> None:
-    known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
+    known: codec.Codec[Host] = next(
+        found_codec for found_codec in CODECS if found_codec.kind is Host
+    )
     listed = ", ".join(known.columns)
     assert known.get == f"SELECT {listed} FROM hosts WHERE name = ?"
     assert known.add.sql == (
@@ -93,7 +95,9 @@ def test_statements_are_built_from_the_columns() -> None:
 
 
 def test_update_contains_the_changed_columns_and_the_guard() -> None:
-    known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
+    known: codec.Codec[Host] = next(
+        found_codec for found_codec in CODECS if found_codec.kind is Host
+    )
     old = Host(name="h1", revision=3)
     new = replace(old, state=HostState.DOWN, capacity=7, revision=4)
     statement, values = known.change(old, new)

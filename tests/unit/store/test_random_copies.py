@@ -37,7 +37,7 @@ def contents(draw: st.DrawFn) -> Content:
 def content_of(place: Source) -> Content:
     with reading(place) as reader:
         return {
-            kind: {each.key: each for each in every(reader, query)}
+            kind: {record.key: record for record in every(reader, query)}
             for kind, query in EVERYTHING.items()
         }
 

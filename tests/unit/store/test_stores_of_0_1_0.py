@@ -226,9 +226,9 @@ def test_migrated_operations_continue_to_their_end(path: Path) -> None:
     assert held.held_by
     # The driver has lost its memory: no work is repeated before an operator checks.
     unknown = [
-        each
-        for each in operations(OperationState.IMPACTING)
-        if each.call_state is CallState.UNKNOWN
+        operation
+        for operation in operations(OperationState.IMPACTING)
+        if operation.call_state is CallState.UNKNOWN
     ]
     assert unknown
     for operation in unknown:
@@ -236,9 +236,9 @@ def test_migrated_operations_continue_to_their_end(path: Path) -> None:
     order(lambda work: failures.restore_host(work, "h0"))
     world.advance("3h")
     rest = [
-        each
-        for each in world.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
-        if each.state not in ENDED_STATES
+        operation
+        for operation in world.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+        if operation.state not in ENDED_STATES
     ]
     assert rest == []
     world.store.close()

@@ -183,7 +183,7 @@ def test_answers_without_a_body_ignore_their_length(status: bytes) -> None:
     assert read(length(b"5"), method="HEAD", ends=False).body == b""
 
 
-@pytest.mark.parametrize("name", [each for each in BODIES if each != "the end"])
+@pytest.mark.parametrize("name", [body for body in BODIES if body != "the end"])
 def test_truncated_answer_is_rejected(name: str) -> None:
     whole = BODIES[name]
     for at in range(1, len(whole)):

@@ -109,19 +109,21 @@ def given(kind: type, name: str, parameter: str, value: object) -> Any:
     """Return arguments that are valid except for one value."""
     args: list[object] = []
     kwargs: dict[str, object] = {}
-    for each in list(inspect.signature(getattr(kind, name)).parameters.values())[1:]:
-        is_needed = each.default is each.empty
-        if each.name in {"timeout", "during"} and each.name != parameter:
-            kwargs[each.name] = 0
-        elif each.name == parameter or is_needed:
-            good = GOOD.get(each.name, each.default)
-            if kind is Event and each.name == "by":
+    for parameter_ in list(inspect.signature(getattr(kind, name)).parameters.values())[
+        1:
+    ]:
+        is_needed = parameter_.default is parameter_.empty
+        if parameter_.name in {"timeout", "during"} and parameter_.name != parameter:
+            kwargs[parameter_.name] = 0
+        elif parameter_.name == parameter or is_needed:
+            good = GOOD.get(parameter_.name, parameter_.default)
+            if kind is Event and parameter_.name == "by":
                 good = "web_0"
-            chosen = value if each.name == parameter else good
-            if each.kind is each.VAR_POSITIONAL:
+            chosen = value if parameter_.name == parameter else good
+            if parameter_.kind is parameter_.VAR_POSITIONAL:
                 args.append(chosen)
             else:
-                kwargs[each.name] = chosen
+                kwargs[parameter_.name] = chosen
     return args, kwargs
 
 

@@ -22,7 +22,9 @@ from tests.support.planted.playing import (
 def events_of(visit: Visit, vm: str = "web_0") -> dict[str, dict[str, Any]]:
     """Return a VM's events by type and first resource."""
     document = json.loads(visit.ask(request(), vm).body)["Events"]
-    return {f"{each['EventType']} {each['Resources'][0]}": each for each in document}
+    return {
+        f"{event['EventType']} {event['Resources'][0]}": event for event in document
+    }
 
 
 def test_approved_event_starts_at_once_and_is_removed_later() -> None:

@@ -49,7 +49,7 @@ def test_each_defect_has_a_description_and_a_check() -> None:
         assert len(wrong) == 1, defect
 
 
-@pytest.mark.parametrize("defect", DEFECTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_each_defect_changes_an_answer(
     defect: planted.Defect, quick: list[Exchange], at_once: list[Exchange]
 ) -> None:
@@ -62,7 +62,7 @@ def test_each_defect_changes_an_answer(
 @pytest.mark.parametrize(
     "defect",
     [defect for defect in DEFECTS if defect.story is not planted.Story],
-    ids=lambda each: each.name,
+    ids=lambda defect: defect.name,
 )
 def test_story_with_a_defect_runs_to_its_end(defect: planted.Defect) -> None:
     """A step at the wrong time must not stop the later steps."""

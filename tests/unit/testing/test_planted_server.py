@@ -79,9 +79,9 @@ def documents(exchanges: list[Exchange]) -> Iterator[tuple[Exchange, dict[str, A
 def newest(exchanges: list[Exchange], vm: str) -> list[tuple[Micros, dict[str, Any]]]:
     """Return the documents of a VM in the newest version, with their times."""
     return [
-        (each.at, document)
-        for each, document in documents(exchanges)
-        if (each.vm, each.version) == (vm, NEWEST)
+        (exchange.at, document)
+        for exchange, document in documents(exchanges)
+        if (exchange.vm, exchange.version) == (vm, NEWEST)
     ]
 
 
@@ -94,8 +94,8 @@ def date_of(instant: Micros) -> str:
 
 def test_strict_decoder_reports_no_warnings(healthy: list[Exchange]) -> None:
     found = 0
-    for each, document in documents(healthy):
-        reading = decode(each.body, underscored=each.version == PREVIEW)
+    for exchange, document in documents(healthy):
+        reading = decode(exchange.body, underscored=exchange.version == PREVIEW)
         assert not reading.warnings
         assert all(notice.id_on_wire == notice.event_id for notice in reading.notices)
         assert len(reading.notices) == len(document["Events"])
@@ -106,26 +106,26 @@ def test_strict_decoder_reports_no_warnings(healthy: list[Exchange]) -> None:
 def test_documents_are_compact_and_have_the_members_of_their_version(
     healthy: list[Exchange],
 ) -> None:
-    for each, document in documents(healthy):
+    for exchange, document in documents(healthy):
         assert list(document) == ["DocumentIncarnation", "Events"]
         compact = json.dumps(document, separators=(",", ":")).encode()
-        assert each.body == compact
-        assert each.headers["content-type"] == "application/json; charset=utf-8"
-        assert each.headers["etag"] == f'"{document["DocumentIncarnation"]}"'
-        expected = MEMBERS + LATER_MEMBERS.get(each.version, [])
+        assert exchange.body == compact
+        assert exchange.headers["content-type"] == "application/json; charset=utf-8"
+        assert exchange.headers["etag"] == f'"{document["DocumentIncarnation"]}"'
+        expected = MEMBERS + LATER_MEMBERS.get(exchange.version, [])
         for event in document["Events"]:
             assert list(event) == expected
 
 
 def test_document_values_match_the_protocol(healthy: list[Exchange]) -> None:
     types: dict[str, set[str]] = defaultdict(set)
-    for each, document in documents(healthy):
+    for exchange, document in documents(healthy):
         for event in document["Events"]:
-            types[each.version].add(event["EventType"])
+            types[exchange.version].add(event["EventType"])
             assert GUID.fullmatch(event["EventId"])
             assert event["ResourceType"] == "VirtualMachine"
             marks = {name.startswith("_") for name in event["Resources"]}
-            assert marks == {each.version == PREVIEW}
+            assert marks == {exchange.version == PREVIEW}
             by_user = event["EventType"] == "Terminate" or (
                 "authorized user" in event.get("Description", "")
             )
@@ -149,13 +149,13 @@ def test_document_values_match_the_protocol(healthy: list[Exchange]) -> None:
 def test_incarnation_increases_exactly_with_each_change(
     quick: list[Exchange], vm: str
 ) -> None:
-    seen = [each for _, each in newest(quick, vm) if each]
+    seen = [exchange for _, exchange in newest(quick, vm) if exchange]
     before_the_day = seen[:-1] if vm == "web_0" else seen
     for one, other in pairwise(before_the_day):
         rise = other["DocumentIncarnation"] - one["DocumentIncarnation"]
         assert rise >= 0
         assert (rise > 0) == (one["Events"] != other["Events"])
-    assert len({each["DocumentIncarnation"] for each in seen}) > (vm != "gpu_1")
+    assert len({document["DocumentIncarnation"] for document in seen}) > (vm != "gpu_1")
 
 
 def test_scope_starts_with_an_empty_document_and_restarts_after_a_day(
@@ -220,7 +220,7 @@ def test_notices_are_complete_if_all_events_exist_at_once(
 ) -> None:
     at, document = newest(at_once, "web_0")[0]
     assert document["DocumentIncarnation"] == 2
-    kinds = {(each["EventType"], each["EventStatus"]) for each in document["Events"]}
+    kinds = {(event["EventType"], event["EventStatus"]) for event in document["Events"]}
     assert kinds == {(kind, "Scheduled") for kind in LEAST_MINUTES} | {
         ("Reboot", "Started")
     }

@@ -438,7 +438,7 @@ def test_worlds_can_run_in_many_threads() -> None:
             with Program(vm.url, "web_1").running():
                 event = vm.preempt()
                 event.wait_for_approval()
-            return tuple(each.id for each in world.events)
+            return tuple(event.id for event in world.events)
 
     with ThreadPoolExecutor(8) as pool:
         lives = list(pool.map(live, range(40)))

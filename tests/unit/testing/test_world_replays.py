@@ -43,7 +43,7 @@ def test_recording_is_replayed_to_its_end(still: ScheduledEvents) -> None:
         ("web_0",),
     )
     assert event.not_before == datetime(2030, 1, 1, 0, 15, tzinfo=UTC)
-    assert [each.id for each in vm.events] == [event.id]
+    assert [event_.id for event_ in vm.events] == [event.id]
     assert vm.document()["Events"] == program.events()
     event.assert_status("Scheduled")
     event.assert_not_approved()
@@ -59,7 +59,7 @@ def test_recording_is_replayed_to_its_end(still: ScheduledEvents) -> None:
     event.assert_status("Removed")
     event.wait_until("Started")
     still.advance("10s")
-    assert [each.id for each in still.wait_for_replay()] == [event.id]
+    assert [event_.id for event_ in still.wait_for_replay()] == [event.id]
     assert still.step() == 0
 
 

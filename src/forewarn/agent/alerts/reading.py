@@ -122,7 +122,7 @@ def words_of(alerts: Sequence[Alert]) -> str:
         return "no alert fires"
     names = Counter(_shown(alert.name) for alert in alerts)
     # The most frequent first, then by name, so that the text is deterministic.
-    ordered = sorted(names.items(), key=lambda each: (-each[1], each[0]))
+    ordered = sorted(names.items(), key=lambda item: (-item[1], item[0]))
     names_shown = [
         f"{name} ({count})" if count > 1 else name
         for name, count in ordered[:NAMES_SHOWN]
@@ -207,9 +207,11 @@ class Selection:
 
     def counts(self, labels: Mapping[str, str]) -> bool:
         """Return whether an alert counts."""
-        if self.only and not any(each.matches(labels) for each in self.only):
+        if self.only and not any(
+            name_pattern.matches(labels) for name_pattern in self.only
+        ):
             return False
-        return not any(each.matches(labels) for each in self.ignore)
+        return not any(name_pattern.matches(labels) for name_pattern in self.ignore)
 
 
 def selection(only: Sequence[str], ignore: Sequence[str]) -> Selection:

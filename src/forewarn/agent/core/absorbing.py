@@ -77,12 +77,12 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
     sentence = ": ".join(filter(None, (state.value, detail)))
     new = replace(step, state=state, detail=detail, ended=now)
     if isinstance(owner, Memory):
-        new_steps = tuple(new if each is step else each for each in owner.restored)
+        new_steps = tuple(new if other is step else other for other in owner.restored)
         note = note_of(
             None, NoteKind.HANDLER, now, sentence, handler=handler, ended=state
         )
         return replace(memory, restored=new_steps), [note]
-    new_steps = tuple(new if each is step else each for each in owner.steps)
+    new_steps = tuple(new if other is step else other for other in owner.steps)
     task = replace(owner, steps=new_steps)
     memory = memory.put(task)
     if step.phase is Phase.RECOVER and state is StepState.DONE:
@@ -112,7 +112,7 @@ def _answered(memory: Memory, answered: ApprovalResult, now: Micros) -> Absorbed
     task = replace(task, refusals=task.refusals + is_refusal)
     if is_refusal and task.refusals >= approving.REFUSALS_MAX:
         why = answered.detail
-        troubles = (*(each for each in task.troubles if each != why), why)
+        troubles = (*(trouble for trouble in task.troubles if trouble != why), why)
         task = replace(task, consent=Consent.REFUSED, retry_at=0, troubles=troubles)
         detail = f"{task.refusals} times, so it is not sent again: {why}"
         return memory.put(task), [note_of(task, NoteKind.REFUSED, now, detail)]

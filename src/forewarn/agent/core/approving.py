@@ -147,7 +147,7 @@ def _held_back(
         task=unsent,
         commands=others,
         waits=why,
-        wake=min((each for each in wakes if each and each > now), default=None),
+        wake=min((wake for wake in wakes if wake and wake > now), default=None),
         passage=passage,
     )
 
@@ -357,7 +357,7 @@ def _together(
             task=task,
             commands=commands,
             waits=f"not prepared yet: {', '.join(missing)}",
-            wake=min((each for each in (again, until) if each), default=None),
+            wake=min((instant for instant in (again, until) if instant), default=None),
         )
     turn = _turn(task, rule, dict(task.peers_alive), before)
     if turn <= now:
@@ -379,20 +379,22 @@ def _missing(
     With ALL, silent VMs count as not prepared. With LEADER, they are not waited for
     after they had time to answer.
     """
-    unready = [each for each in others if key_of(each) not in task.peers_ready]
+    unready = [
+        peer_key for peer_key in others if key_of(peer_key) not in task.peers_ready
+    ]
     if rule.approver is Approver.ALL:
         return unready, 0
     if not policy.has_peers:
         return [], 0
     alive = dict(task.peers_alive)
     silent_at: dict[str, Micros] = {}
-    for each in unready:
+    for peer in unready:
         # An agent that is asked for the first time needs time to answer. One that has
         # answered may be briefly busy.
-        heard = alive.get(key_of(each), 0)
+        heard = alive.get(key_of(peer), 0)
         long = max(rule.takeover, ALIVE_FOR) if heard else ALIVE_FOR
-        silent_at[each] = max(heard + long, task.peers_from + ALIVE_FOR)
-    awaited = {each: at for each, at in silent_at.items() if now < at}
+        silent_at[peer] = max(heard + long, task.peers_from + ALIVE_FOR)
+    awaited = {peer_key: at for peer_key, at in silent_at.items() if now < at}
     return list(awaited), min(awaited.values(), default=0)
 
 

@@ -120,7 +120,7 @@ def times(
         if left < LEAST:
             return None
         wanted = [
-            max(each.timeout for each in group) + policy.stop_grace
+            max(member.timeout for member in group) + policy.stop_grace
             for group in remaining
         ]
         if not is_hurried:

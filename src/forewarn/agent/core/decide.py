@@ -104,7 +104,7 @@ def decide(
         memory=memory,
         commands=(*commands, *recovery.commands, *lock.commands, *gate.commands),
         notes=(*notes, *recovery.notes, *gate.notes),
-        wake=min((each for each in wakes if each), default=None),
+        wake=min((wake for wake in wakes if wake), default=None),
         waits=tuple(waits),
         doubts=doubts,
         wants_answers=bool(doubts) or restoring.waits(memory),

@@ -230,7 +230,7 @@ def advance(
     terms, before = policy.gate, memory.gate
     if terms is None:
         return Change(memory=memory)
-    held = tuple(each for each, passage in passages.items() if passage in HELD)
+    held = tuple(stage for stage, passage in passages.items() if passage in HELD)
     is_asked = any(passage is not Passage.LATE for passage in passages.values())
     notes = tuple(
         note_of(

@@ -412,7 +412,7 @@ def _wake(
         lock.until if has_lock and lock.until else None,
         lock.since + terms.pause if lock.state is LockState.PAUSING else None,
     )
-    return min((each for each in wakes if each is not None), default=None)
+    return min((wake for wake in wakes if wake is not None), default=None)
 
 
 def problems(memory: Memory, policy: Policy) -> list[str]:

@@ -220,9 +220,11 @@ def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
         task = tasks[index]
         if task.stage is not Stage.RECOVERING:
             continue
-        owed = [each for each in _pending(task, policy) if each.name not in claimed]
+        owed = [
+            handler for handler in _pending(task, policy) if handler.name not in claimed
+        ]
         # Handlers that start later count, so that an older event does not overtake.
-        claimed.update(each.name for each in owed)
+        claimed.update(handler.name for handler in owed)
         if _is_busy(task):
             # One after another, in the reverse order of the preparation.
             continue

@@ -60,7 +60,11 @@ def advance(
     if not memory.lost_journal or not memory.has_polled:
         return Change(memory=memory)
     # All recoveries run in the reverse order of the preparation.
-    wanted = [each for each in policy.handlers[::-1] if each.always and each.recovers]
+    wanted = [
+        handler
+        for handler in policy.handlers[::-1]
+        if handler.always and handler.recovers
+    ]
     is_running = any(step.state is StepState.RUNNING for step in memory.restored)
     if is_running or (wanted and not memory.is_quiet):
         return Change(memory=memory)
@@ -93,8 +97,8 @@ def advance(
         commands.append(steps.command_of(memory, step))
         break
     is_done = all(
-        each.name in restored and restored[each.name].state is StepState.DONE
-        for each in wanted
+        handler.name in restored and restored[handler.name].state is StepState.DONE
+        for handler in wanted
     )
     return Change(
         memory=replace(

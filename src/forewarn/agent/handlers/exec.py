@@ -291,7 +291,9 @@ def cannot_run(word: str, path: str) -> str:
     if os.sep in word:
         places = [word]
     else:
-        places = [os.path.join(each or ".", word) for each in path.split(os.pathsep)]
+        places = [
+            os.path.join(directory or ".", word) for directory in path.split(os.pathsep)
+        ]
     if not (files := [place for place in places if os.path.isfile(place)]):
         return f"there is no program {word}"
     if not any(os.access(file, os.X_OK) for file in files):

@@ -32,7 +32,7 @@ def make_workers(
     settings: Sequence[HandlerSettings], ground: Ground
 ) -> dict[str, Worker]:
     """Create the handlers, and return them by name."""
-    return {each.name: _maker(each.kind)(each, ground) for each in settings}
+    return {setting.name: _maker(setting.kind)(setting, ground) for setting in settings}
 
 
 def _maker(word: str) -> Maker:

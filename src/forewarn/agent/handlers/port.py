@@ -113,8 +113,8 @@ def faults_of(look: Callable[[], Iterable[str]]) -> list[str]:
     """Return each problem that `look` yields once, and the error that ended it early."""
     problems: dict[str, None] = {}
     try:
-        for each in look():
-            problems[each] = None
+        for problem in look():
+            problems[problem] = None
     except ForewarnError as error:
         problems[error.message] = None
     return list(problems)

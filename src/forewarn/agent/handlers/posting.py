@@ -152,8 +152,10 @@ def secrets_of(template: Template) -> tuple[str, ...]:
         for word in text.split()[1:] or [text]
     ]
     path, _, query = template.url.partition("?")
-    secrets += [each.rpartition("=")[2] for each in query.split("&")]
-    secrets += [each for each in path.split("/")[_SLASHES:] if len(each) >= _LONG_PART]
+    secrets += [pair.rpartition("=")[2] for pair in query.split("&")]
+    secrets += [
+        segment for segment in path.split("/")[_SLASHES:] if len(segment) >= _LONG_PART
+    ]
     return tuple(
         secret
         for secret in secrets

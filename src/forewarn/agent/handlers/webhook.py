@@ -81,7 +81,7 @@ class WebhookWorker(Forgetful):
         if self._pods is not None:
             context, look = context_for(CHECK_SECONDS, self._clock), self._pods.faults
             problems += [
-                f"the pods: {each}" for each in faults_of(lambda: look(context))
+                f"the pods: {fault}" for fault in faults_of(lambda: look(context))
             ]
         return tuple(dict.fromkeys(problems))
 

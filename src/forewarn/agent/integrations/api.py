@@ -243,7 +243,7 @@ def _has_shape(value: object, shape: Shape) -> bool:
         return isinstance(value, dict)
     if shape is Shape.LIST:
         return isinstance(value, list) and all(
-            isinstance(each, dict) for each in cast("list[object]", value)
+            isinstance(item, dict) for item in cast("list[object]", value)
         )
     return shape is Shape.ANY or value is not None
 

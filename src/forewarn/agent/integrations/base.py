@@ -97,18 +97,18 @@ class Memo:
     def remember(self, change: str, names: Mapping[str, str]) -> None:
         """Add the objects that are not recorded yet as the last group; raises HandlerError."""
         groups = self.groups(change)
-        known = {each for group in groups for each in group}
-        if fresh := {each: name for each, name in names.items() if each not in known}:
+        known = {id_ for group in groups for id_ in group}
+        if fresh := {id_: name for id_, name in names.items() if id_ not in known}:
             self.keep({**self.read(), change: [*groups, fresh]})
 
     def forget(self, change: str, ids: Collection[str]) -> None:
         """Remove objects from the record; raises HandlerError."""
         left = [
-            {each: name for each, name in group.items() if each not in ids}
+            {id_: name for id_, name in group.items() if id_ not in ids}
             for group in self.groups(change)
         ]
         members = {**self.read(), change: [group for group in left if group]}
-        self.keep({key: each for key, each in members.items() if each})
+        self.keep({key: group for key, group in members.items() if group})
 
 
 def _flush_directory(path: str) -> None:

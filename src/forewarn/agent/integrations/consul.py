@@ -73,26 +73,42 @@ class ConsulWorker(Integration):
             if target not in before:
                 self._set(target, context, reason=reason)
         notes = self._maintained(context)
-        if missing := [_name(each) for each in self._targets() if each not in notes]:
+        if missing := [
+            _name(service_id)
+            for service_id in self._targets()
+            if service_id not in notes
+        ]:
             raise HandlerError(
                 f"Consul does not show {', '.join(missing)} in maintenance: can the "
                 "token read this node and its services?"
             )
-        own = {each for each in self._targets() if self._is_mine(notes[each])}
-        self._wait_for_clients([notes[each] for each in own], context)
+        own = {
+            service_id
+            for service_id in self._targets()
+            if self._is_mine(notes[service_id])
+        }
+        self._wait_for_clients([notes[service_id] for service_id in own], context)
         return Result(detail=self._told(own, notes))
 
     def recover(self, _job: Job, context: RunContext) -> Result:
         """End its maintenance, even if the settings have changed; raises HandlerError."""
         notes_found = self._maintained(context)
-        own = [each for each, notes in notes_found.items() if self._is_mine(notes)]
+        own = [
+            service_id
+            for service_id, notes in notes_found.items()
+            if self._is_mine(notes)
+        ]
         for target in own:
             self._set(target, context)
-        if left := [each for each in self._maintained(context) if each in own]:
+        if left := [
+            service_id for service_id in self._maintained(context) if service_id in own
+        ]:
             names = ", ".join(map(_name, left))
             raise HandlerError(f"Consul still shows {names} in maintenance")
-        others = ", ".join(_name(each) for each in notes_found if each not in own)
-        sentences = [f"{_name(each)} is back" for each in own]
+        others = ", ".join(
+            _name(service_id) for service_id in notes_found if service_id not in own
+        )
+        sentences = [f"{_name(service_id)} is back" for service_id in own]
         if others:
             sentences.append(
                 f"{others} stays in maintenance, which this handler did not set"

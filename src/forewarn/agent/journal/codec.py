@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, tuple):
-        return [_plain(each) for each in typing.cast("tuple[Any, ...]", value)]
+        return [_plain(item) for item in typing.cast("tuple[Any, ...]", value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             name: _plain(member)
@@ -74,7 +74,7 @@ def _made(kind: Any, plain: Any) -> Any:
     if origin is Union:
         if plain is None:
             return None
-        [kind] = [each for each in typing.get_args(kind) if each is not type(None)]
+        [kind] = [type_ for type_ in typing.get_args(kind) if type_ is not type(None)]
         return _made(kind, plain)
     if origin is tuple:
         return _tuple(typing.get_args(kind), plain)
@@ -100,4 +100,4 @@ def _tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
         return tuple(_made(kinds[0], item) for item in items)
     if len(items) != len(kinds):
         raise ValueError(f"{plain!r} does not have {len(kinds)} members")
-    return tuple(_made(kind, each) for kind, each in zip(kinds, items))
+    return tuple(_made(kind, item) for kind, item in zip(kinds, items))

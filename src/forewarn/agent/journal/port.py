@@ -233,7 +233,7 @@ class MemoryJournal:
         with self._lock:
             for sink, queue in self._queues.items():
                 self._queues[sink] = deque(
-                    each for each in queue if each.number not in gone
+                    message for message in queue if message.number not in gone
                 )
 
     def drop_others(self, sinks: Collection[str]) -> int:

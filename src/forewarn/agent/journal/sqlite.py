@@ -256,10 +256,10 @@ class SqliteJournal:
 
     def _queue(self, outgoing: Sequence[tuple[Micros, Outgoing]]) -> int:
         """Write notifications; return how many old ones were dropped for them."""
-        for at, each in outgoing:
-            self._file.run(schema.ADD_OUTGOING, (at, each.sink, each.body))
+        for at, message in outgoing:
+            self._file.run(schema.ADD_OUTGOING, (at, message.sink, message.body))
         dropped = 0
-        for sink in {each.sink for _, each in outgoing}:
+        for sink in {notice.sink for _, notice in outgoing}:
             [(count,)] = self._file.rows(schema.COUNT_OUTGOING, (sink,))
             excess = count - self._limits.queue_rows
             if excess > 0:

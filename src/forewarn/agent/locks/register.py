@@ -171,7 +171,7 @@ def parse(text: str) -> Roster:
     if not isinstance(holders, dict):
         raise ValueError("it has no object `holders`")  # noqa: TRY004
     return tuple(
-        _holder(name, each) for name, each in members(members_read["holders"]).items()
+        _holder(name, entry) for name, entry in members(members_read["holders"]).items()
     )
 
 

@@ -171,24 +171,24 @@ class Notifier:
         done: list[int] = []
         faults = 0
         try:
-            for index, each in enumerate(queued):
+            for index, message in enumerate(queued):
                 if self._stopping.is_set():
                     break
-                if each.number in done:
+                if message.number in done:
                     continue
-                error = self._offer(name, each)
+                error = self._offer(name, message)
                 if error is not None and error.may_pass:
                     behind = queued[index + 1 : index + 2]
-                    is_held = self._is_held(name, each)
+                    is_held = self._is_held(name, message)
                     if is_held and behind and self._offer(name, behind[0]) is None:
                         done.append(behind[0].number)
-                        error = self._given_up(name, each)
+                        error = self._given_up(name, message)
                 if error is not None:
                     faults += 1
                     self._complain(name, error)
                     if error.may_pass:
                         return error
-                done.append(each.number)
+                done.append(message.number)
         finally:
             if done:
                 journal.delivered(done)
@@ -244,11 +244,11 @@ def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifi
     A receiver's name is its file or host, since a whole URL may contain a secret.
     """
     sinks: dict[str, tuple[Sink, frozenset[str]]] = {}
-    for each in settings:
-        name, sink = _sink(each, clock)
+    for entry in settings:
+        name, sink = _sink(entry, clock)
         while name in sinks:
             name += "'"
-        sinks[name] = sink, frozenset(each.on)
+        sinks[name] = sink, frozenset(entry.on)
     return Notifier(sinks)
 
 

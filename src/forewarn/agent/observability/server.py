@@ -179,9 +179,9 @@ class Server:
                 self.listen(address, answer)
                 del self._awaited[address]
                 self.faults = {
-                    each: fault
-                    for each, fault in self.faults.items()
-                    if each != address
+                    peer_address: fault
+                    for peer_address, fault in self.faults.items()
+                    if peer_address != address
                 }
                 logger.warning("the agent listens at %s now", address)
         self._retry_at = self._clock.monotonic() + RETRY_SECONDS
@@ -227,7 +227,7 @@ class Server:
             now = self._clock.monotonic()
             if self._awaited and now >= self._retry_at:
                 self.retry()
-            for peer in [each for each in self._peers.values() if each.ends <= now]:
+            for peer in [peer for peer in self._peers.values() if peer.ends <= now]:
                 self._drop(peer)
         if self._others is not None:
             self._finish()
@@ -235,8 +235,8 @@ class Server:
     def _finish(self) -> None:
         """Answer the open connections; new ones wait for the next server."""
         waking = [] if self._wake is None else [self._wake[0]]
-        for each in (*self._listeners, *waking):
-            self._selector.unregister(each)
+        for file in (*self._listeners, *waking):
+            self._selector.unregister(file)
         ends = self._clock.monotonic() + FINISH_SECONDS
         while self._peers and (left := ends - self._clock.monotonic()) > 0:
             for key, _ in self._selector.select(left):

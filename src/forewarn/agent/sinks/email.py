@@ -127,8 +127,8 @@ class EmailSink(KindSink):
             session = self._begun(line)
             refused = session.send(self._sender, self._recipients, text)
             session.end()
-        for each in refused:
-            logger.warning("an email was not accepted for %s", each)
+        for recipient in refused:
+            logger.warning("an email was not accepted for %s", recipient)
 
     def _wrong(self) -> Sequence[str]:
         """Raise DeliveryError if the server refuses the login; nothing is sent."""

@@ -84,7 +84,7 @@ class Answer:
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, by its name in lower case."""
-        return next((value for each, value in self.headers if each == name), None)
+        return next((value for key, value in self.headers if key == name), None)
 
 
 def _malformed(sentence: str) -> HttpError:
@@ -151,8 +151,8 @@ class Reader:
         if match is None:
             raise _malformed("the answer does not begin with a status of HTTP/1.1")
         headers: list[tuple[str, str]] = []
-        for each in lines:
-            header = _HEADER.fullmatch(each)
+        for row in lines:
+            header = _HEADER.fullmatch(row)
             if header is None:
                 raise _malformed("the answer has an invalid header")
             name, value = header[1].decode("ascii"), header[2].decode("latin-1")

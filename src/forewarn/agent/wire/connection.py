@@ -217,7 +217,7 @@ class Connection:
             (error.errno in _UNREACHABLE, Trouble.UNREACHABLE, reason),
             (True, Trouble.RESET, f"{reason} while {doing}"),
         )
-        trouble, text = next((each, text) for is_so, each, text in troubles if is_so)
+        trouble, text = next((kind, text) for is_so, kind, text in troubles if is_so)
         return self._fault(trouble, f"{self.where}: {text}")
 
 
@@ -296,7 +296,7 @@ def _tune(wire: socket.socket) -> None:
 
 def is_tls(error: OSError) -> bool:
     """Return whether an error comes from TLS, without importing it."""
-    return any(each.__name__ == "SSLError" for each in type(error).__mro__)
+    return any(class_.__name__ == "SSLError" for class_ in type(error).__mro__)
 
 
 def trusting(*, ca_file: str = "", ca_text: str = "") -> ssl.SSLContext:

@@ -91,7 +91,7 @@ def newest_versions(answer: Answer) -> tuple[str, ...]:
     listed = items((json_members(answer.body) or {}).get("newest-versions"))[
         :VERSIONS_MAX
     ]
-    offered = {each for each in listed if isinstance(each, str)}
+    offered = {version for version in listed if isinstance(version, str)}
     return tuple(sorted(filter(_VERSION.fullmatch, offered), reverse=True))
 
 
@@ -103,4 +103,4 @@ def version_for(answer: Answer, *, refused: str, known: Sequence[str]) -> str | 
     offered = newest_versions(answer)
     if refused in offered:
         return None
-    return next((each for each in offered if each in known), None)
+    return next((version for version in offered if version in known), None)

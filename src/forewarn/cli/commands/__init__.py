@@ -23,7 +23,7 @@ from forewarn.cli.commands.upkeep import (
 )
 
 _STEERING = next(
-    place for place, each in enumerate(ORDERS) if each.name.startswith("campaign ")
+    place for place, order in enumerate(ORDERS) if order.name.startswith("campaign ")
 )
 """Place of the first request that steers a campaign: what comes before it in the life of a
 campaign, such as its plan, is listed before it."""

@@ -22,7 +22,9 @@ from forewarn.store.port import every
 
 def after_loss(work: Work, host: str, vms: Sequence[str]) -> None:
     """Count VMs of one host that went down, and halt campaigns above their limit."""
-    open_ = {each.request: each for each in every(work.tx, kinds.CAMPAIGNS_OPEN)}
+    open_ = {
+        campaign.request: campaign for campaign in every(work.tx, kinds.CAMPAIGNS_OPEN)
+    }
     if not open_:
         return
     of_host = _worked_on(work, host, open_)

@@ -47,9 +47,9 @@ def note_moves(
     entry per VM.
     """
     subjects = [
-        each
+        subject
         for vm, to_host in moves
-        for each in (
+        for subject in (
             f"vm:{vm.name}",
             f"host:{vm.host}",
             f"host:{to_host}",

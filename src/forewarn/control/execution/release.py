@@ -91,7 +91,9 @@ def scopes_of(work: Work, operation_id: str) -> set[str]:
     """Return the scopes whose safety rows a release of the operation must lock."""
     operation = work.operation(operation_id)
     companions = _companions(work, operation)
-    return {scope for each in (operation, *companions) for scope in each.scopes}
+    return {
+        scope for operation_ in (operation, *companions) for scope in operation_.scopes
+    }
 
 
 def _companions(work: Work, operation: Operation) -> list[Operation]:

@@ -73,9 +73,9 @@ def _inherit(work: Work, view: View, old: View) -> None:
     if not old.is_enabled:
         return
     if not view.is_enabled:
-        for each in list(every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)):
-            if not each.is_enabled:
-                enable_view(work, each, like=old)
+        for view_ in list(every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)):
+            if not view_.is_enabled:
+                enable_view(work, view_, like=old)
     elif old.shows_events and not view.shows_events:
         # A delay must not hide events that the VM has seen.
         view = work.tx.replace(view, end_delays(view, until=END_OF_TIME))

@@ -78,9 +78,11 @@ def call_of(work: Work, visit: Visit, step: HostStep | None) -> Call:
 
 def with_result(visit: Visit, result: StepResult) -> Visit:
     """Return a visit whose call has ended with this result."""
-    others = [each for each in visit.results if each.kind is not result.kind]
+    others = [
+        previous for previous in visit.results if previous.kind is not result.kind
+    ]
     order = list(StepKind)
-    results = sorted([*others, result], key=lambda each: order.index(each.kind))
+    results = sorted([*others, result], key=lambda other: order.index(other.kind))
     return changed(visit, results=tuple(results), call_state=CallState.NONE, due_at=0)
 
 

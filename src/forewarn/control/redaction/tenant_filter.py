@@ -85,8 +85,8 @@ class TenantFilter:
             View: self._view,
             Span: self._span,
             Event: self._event,
-            Operation: lambda each: self._once(each, self._cut),
-            Request: lambda each: self._once(each, self._cut_request),
+            Operation: lambda operation: self._once(operation, self._cut),
+            Request: lambda request: self._once(request, self._cut_request),
             AuditEntry: self._line,
             Choice: self._choice,
         }
@@ -217,7 +217,7 @@ class TenantFilter:
             is_observed=False,
             listen="",
             left_views=(),
-            started=tuple(self.aliases.of(each) for each in vm.started),
+            started=tuple(self.aliases.of(vm_id) for vm_id in vm.started),
             applied="",
         )
 

@@ -67,7 +67,7 @@ def operations_among(reader: Reader, ids: Iterable[str]) -> tuple[str, ...]:
     """
     if isinstance(reader, TenantReader):
         return reader.operations_among(ids)
-    return tuple(each for each in ids if reader.get(Operation, each) is not None)
+    return tuple(key for key in ids if reader.get(Operation, key) is not None)
 
 
 def real_id(reader: Reader, name: str) -> str:
@@ -294,8 +294,8 @@ class TenantReader(OfTenant):
         if alias not in self._parts:
             vms = frozenset(
                 name
-                for each in every(self, kinds.OPERATIONS_OF_REQUEST, alias)
-                for name in each.vms
+                for operation in every(self, kinds.OPERATIONS_OF_REQUEST, alias)
+                for name in operation.vms
             )
             scopes = frozenset(
                 scope.name for name in vms if (scope := self._scope_of(name))
@@ -311,9 +311,11 @@ class TenantReader(OfTenant):
 
     def operations_among(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Return the aliases of the operations that the tenant may see."""
-        operations = (self._reader.get(Operation, each) for each in ids)
-        shown = (self._share.of(each) for each in operations if each is not None)
-        return tuple(each.operation_id for each in shown if each is not None)
+        operations = (self._reader.get(Operation, key) for key in ids)
+        shown = (self._share.of(stored) for stored in operations if stored is not None)
+        return tuple(
+            operation.operation_id for operation in shown if operation is not None
+        )
 
     def has_left(self, alias: str) -> bool:
         """Return whether the tenant left an operation before it ended."""
@@ -448,12 +450,12 @@ class TenantReader(OfTenant):
             *(
                 self._rows(
                     kinds.AUDIT_OF_SUBJECT,
-                    each,
+                    subject,
                     place.key,
                     ahead,
                     is_backward=is_backward,
                 )
-                for each in subjects
+                for subject in subjects
             ),
             key=attrgetter("key"),
             reverse=is_backward,

@@ -158,11 +158,11 @@ class UpcomingWork:
         limit = min(limit, VMS_LOOKED_MAX)
         work: list[Upcoming] = []
         last = ""
-        for looked, (place, each) in enumerate(self._vms(scope, vm, after)):
+        for looked, (place, record) in enumerate(self._vms(scope, vm, after)):
             if looked == limit or self._looks >= LOOKS_MAX:
                 return Page(work=tuple(work), next=last)
-            if each is not None:
-                work += self._of_vm(each)
+            if record is not None:
+                work += self._of_vm(record)
             last = place
         return Page(work=tuple(work), next="")
 
@@ -184,8 +184,8 @@ class UpcomingWork:
             start = behind if name == first else ""
             if name != first:
                 yield f"{name}/", None
-            for each in self._rest(kinds.VMS_OF_SCOPE, name, start):
-                yield f"{name}/{each.name}", each
+            for vm_ in self._rest(kinds.VMS_OF_SCOPE, name, start):
+                yield f"{name}/{vm_.name}", vm_
 
     def _scopes(self, scope: str, first: str) -> Iterator[str]:
         """Yield the scopes of the tenant from a name on, or the only one."""
@@ -194,8 +194,8 @@ class UpcomingWork:
                 yield name
         if not scope:
             tenant = self._share.tenant
-            for each in self._rest(kinds.SCOPES_OF_TENANT, tenant, first):
-                yield each.name
+            for scope_ in self._rest(kinds.SCOPES_OF_TENANT, tenant, first):
+                yield scope_.name
 
     def _rest(self, query: Query[R], value: str, after: str) -> Iterator[R]:
         return every(self._reader, query, value, after=after, page=VMS_LOOKED_MAX)

@@ -124,9 +124,9 @@ def note_ignored(work: Work, operation: Operation) -> None:
     usual = replace(operation, is_emergency=False)
     start = max(work.now, operation.not_before)
     ignored = {
-        each.blackout: each
+        blackout.blackout: blackout
         for at in (work.now, start)
-        if (each := wide_blackouts.in_force(work.tx, usual, now=at)) is not None
+        if (blackout := wide_blackouts.in_force(work.tx, usual, now=at)) is not None
     }
     if ignored:
         work.note(
@@ -200,18 +200,18 @@ def _places(reader: Reader, places: Sequence[str]) -> tuple[str, ...]:
             hint="Use a place with more hosts, such as a cluster instead of racks.",
         )
     unique: dict[str, None] = {}
-    for each in places:
-        kind, _, name = each.partition("=")
+    for text in places:
+        kind, _, name = text.partition("=")
         if not kind or not name:
             raise BadRequestError(
-                f"{quoted(each)} is not a place",
+                f"{quoted(text)} is not a place",
                 hint="Write it like zone=1, cluster=a, rack=r7, pool=p1 or the label "
                 "model=r7525.",
             )
-        at = each if kind in {*PLACES, LABEL} else place(LABEL, each)
+        at = text if kind in {*PLACES, LABEL} else place(LABEL, text)
         if not reader.select(kinds.HOSTS_AT_PLACE, at, limit=1):
             raise RefusedError(
-                f"no host stands at {each}",
+                f"no host stands at {text}",
                 hint="Run `forewarn fleet show` to see the places of hosts.",
             )
         unique[at] = None

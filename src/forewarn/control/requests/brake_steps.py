@@ -80,5 +80,5 @@ def _run_timers(work: Work) -> None:
 def _next_due(reader: Reader) -> Micros | None:
     brake = reader.get(Brake, BRAKE_KEY)
     loss = reader.earliest(kinds.LOSSES_DUE)
-    instants = [each for each in (loss, brake.due_at if brake else 0) if each]
+    instants = [instant for instant in (loss, brake.due_at if brake else 0) if instant]
     return min(instants, default=None)

@@ -114,9 +114,9 @@ def _check_opens(work: Work, old: CampaignRecord, new: CampaignRecord) -> None:
     )
     asked, was = (
         never.Needs(
-            at=work.now, notice=new.notice, work=each.work, windows=each.windows
+            at=work.now, notice=new.notice, work=campaign.work, windows=campaign.windows
         )
-        for each in (after, before)
+        for campaign in (after, before)
     )
     closed = (*after.blackouts, *after.wide)
     if asked.fits(closed) or not was.fits((*before.blackouts, *before.wide)):
@@ -128,7 +128,7 @@ def _check_opens(work: Work, old: CampaignRecord, new: CampaignRecord) -> None:
             hint="Add a longer window.",
         )
     banned = [blackout.name for blackout in never.needed(asked, closed)]
-    others = [each for each in banned if each not in added]
+    others = [name for name in banned if name not in added]
     if not added:
         raise RefusedError(
             f"with these windows, beside blackout {listed(others)}, no opening ever comes "

@@ -177,7 +177,7 @@ def _withdraw(work: Work, request: Request) -> None:
     announced = work.tx.select(
         kinds.ANNOUNCED_OF_REQUEST, request.request_id, limit=WITHDRAWN_MAX
     )
-    work.lock_scopes(scope for each in announced for scope in each.scopes)
+    work.lock_scopes(scope for operation in announced for scope in operation.scopes)
     campaign = work.campaign(request.campaign)
     why = Withdrawn(campaign=campaign.name, successor="")
     for operation in announced:
@@ -208,12 +208,12 @@ def _fit(work: Work, request: Request) -> None:
     is_last = _recheck_passed_over(work, campaign)
     hours = campaign_gate.own_hours(campaign)
     withdrawn: list[tuple[Operation, Withdrawn]] = []
-    for each in every(work.tx, kinds.ANNOUNCED_OF_REQUEST, request.request_id):
-        why = _why_withdrawn(campaign, hours, max(work.now, each.not_before))
+    for record in every(work.tx, kinds.ANNOUNCED_OF_REQUEST, request.request_id):
+        why = _why_withdrawn(campaign, hours, max(work.now, record.not_before))
         if why is not None:
-            withdrawn.append((each, why))
+            withdrawn.append((record, why))
     page = withdrawn[:WITHDRAWN_MAX]
-    work.lock_scopes(scope for each, _ in page for scope in each.scopes)
+    work.lock_scopes(scope for operation, _ in page for scope in operation.scopes)
     for operation, why in page:
         plan_again(work, request, operation, why)
     campaign = work.campaign(request.campaign)
@@ -248,8 +248,8 @@ def _recheck_passed_over(work: Work, campaign: CampaignRecord) -> bool:
     Return whether none is left.
     """
     rollout, overlap = campaign.request, campaign.budget.overlap_notice
-    others = (each for each in range(OVERLAP_MAX + 1) if each != overlap)
-    names = [waits.passed_over(rollout, each) for each in others]
+    others = (number for number in range(OVERLAP_MAX + 1) if number != overlap)
+    names = [waits.passed_over(rollout, number) for number in others]
     if campaign.fitted in {TERMS_CHANGED, WINDOWS_CHANGED}:
         names.append(waits.by_terms(rollout))
     looked_at: list[Operation] = []

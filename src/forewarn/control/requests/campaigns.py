@@ -71,13 +71,13 @@ def find(reader: Reader, name: str) -> CampaignRecord:
     campaign = reader.get(CampaignRecord, request.campaign if request else name)
     if campaign is not None:
         return campaign
-    for each in every(reader, kinds.CAMPAIGNS_OPEN):
-        if each.name == name:
-            return each
+    for record in every(reader, kinds.CAMPAIGNS_OPEN):
+        if record.name == name:
+            return record
     # IDs sort by the time of the start.
-    for each in every(reader, kinds.ALL_CAMPAIGNS):
-        if each.name == name:
-            campaign = each
+    for record in every(reader, kinds.ALL_CAMPAIGNS):
+        if record.name == name:
+            campaign = record
     if campaign is None:
         raise NotFoundError(
             f"there is no campaign {name!r}",
@@ -200,7 +200,7 @@ def pause(work: Work, name: str) -> CampaignRecord:
     """Let the campaign announce no host until the actor resumes it."""
     old = find_open(work, name)
     actor = work.who.actor
-    if any(each.by.is_same_as(actor) for each in old.pauses):
+    if any(pause_.by.is_same_as(actor) for pause_ in old.pauses):
         raise RefusedError(
             f"campaign {old.name} is already paused by {actor.text}",
             hint=f"Run `forewarn campaign resume {old.name} --reason TEXT` first to change "
@@ -258,16 +258,16 @@ def resume(
     ignored = tuple(dict.fromkeys((*old.despite, *despite)))
     unanswered = campaign_checks.unanswered(work, replace(old, despite=ignored))
     left = tuple(
-        each
-        for each in old.pauses
+        pause_
+        for pause_ in old.pauses
         if not by_all
-        and not each.by.is_same_as(work.who.actor)
+        and not pause_.by.is_same_as(work.who.actor)
         # It continues without the checks that paused it.
-        and not (despite and each.is_of_checks and not unanswered)
+        and not (despite and pause_.is_of_checks and not unanswered)
     )
     if old.halt is None and left == old.pauses:
         campaign_checks.refuse_unanswered(old, left, unanswered)
-        owners = listed([each.by.text for each in left])
+        owners = listed([pause_.by.text for pause_ in left])
         raise RefusedError(
             f"campaign {old.name} is paused by {owners}, not by {work.who.actor.text}",
             hint=f"Run `forewarn campaign resume {old.name} --all-owners --reason TEXT` to "

@@ -155,14 +155,18 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     operations = _maintenance_of(work, target)
     refused: list[RefusedError] = []
     deferred: list[Operation] = []
-    news = [each for each in operations if not _is_deferred(work, target, each, until)]
+    news = [
+        operation
+        for operation in operations
+        if not _is_deferred(work, target, operation, until)
+    ]
     if not news:
         return _give_reason(work, target, operations, until)
     # A choice about a scope counts for all its hosts in a request.
     used_up = {
-        each.request: each
-        for each in news
-        if not deferring.is_left(each, target.tenant, until)
+        operation.request: operation
+        for operation in news
+        if not deferring.is_left(operation, target.tenant, until)
     }
     for operation in news:
         try:
@@ -179,8 +183,10 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     choice_ids = _choose(work, target, deferred, until)
     for operation in deferred:
         _wait(work, work.operation(operation.operation_id), target.tenant, until)
-    chosen = {each.request for each in news}
-    already_deferred = [each for each in operations if each.request not in chosen]
+    chosen = {operation.request for operation in news}
+    already_deferred = [
+        operation for operation in operations if operation.request not in chosen
+    ]
     choice_ids += _give_reason(work, target, already_deferred, until)
     work.free_window(target.scope)
     return choice_ids
@@ -191,13 +197,15 @@ def _give_reason(
 ) -> list[str]:
     """Store another reason for a deferral that lasts as long as before."""
     keys = _keys(target, operations)
-    choices = [each for key in keys if (each := work.tx.get(Choice, key)) is not None]
+    choices = [
+        deferral for key in keys if (deferral := work.tx.get(Choice, key)) is not None
+    ]
     others = [choice for choice in choices if choice.reason != work.who.reason]
     if others:
         _note(work, AuditKind.MAINTENANCE_DEFERRED, target, until, operations)
-    for each in others:
-        new = replace(each, by=work.who.actor, reason=work.who.reason)
-        work.tx.replace(each, new)
+    for deferral in others:
+        new = replace(deferral, by=work.who.actor, reason=work.who.reason)
+        work.tx.replace(deferral, new)
     return keys
 
 
@@ -225,7 +233,7 @@ def _end_deferrals(work: Work, target: Target, request: str) -> list[str]:
     now = cut_to_second(work.now)
     chosen = counting.of_request(work.tx, request, target.vms)
     choice_ids: list[str] = []
-    for choice in (each for each in chosen if each.until > now):
+    for choice in (deferral for deferral in chosen if deferral.until > now):
         # Its place among the choices stays: it decides which of them counts.
         ended = replace(choice, until=now, by=work.who.actor, reason=work.who.reason)
         if choice.vm != target.vm and target.vm:
@@ -248,7 +256,11 @@ def expedite(work: Work, target: Target) -> list[str]:
     """
     operations = _maintenance_of(work, target)
     choice_ids = _keys(target, operations)
-    operations = [each for each in operations if not _is_expedited(work, target, each)]
+    operations = [
+        operation
+        for operation in operations
+        if not _is_expedited(work, target, operation)
+    ]
     if not operations:
         return choice_ids
     work.lock_scopes(scope for operation in operations for scope in operation.scopes)

@@ -142,13 +142,13 @@ def too_far(reader: Reader, policy: Policy, *, now: Micros) -> list[Timed]:
     This happens if the clock was set back while the service was down.
     """
     timed = (*every(reader, kinds.OPEN_OPERATIONS), *_of_brake(reader))
-    return [each for each in timed if each.due_at > _latest(each, policy, now=now)]
+    return [timer for timer in timed if timer.due_at > _latest(timer, policy, now=now)]
 
 
 def bound(work: Work, far: Sequence[Timed]) -> None:
     """Set the timers of these records back to their latest possible time."""
-    for each in far:
-        timed = need(work.tx, type(each), each.key)
+    for timer in far:
+        timed = need(work.tx, type(timer), timer.key)
         _save(work, timed, min(timed.due_at, _latest(timed, work.policy, now=work.now)))
 
 

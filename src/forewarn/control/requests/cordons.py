@@ -47,14 +47,14 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
     """
     host = work.host(name)
     left = tuple(
-        each
-        for each in host.cordons
+        other
+        for other in host.cordons
         # The cordon of a visit ends with the visit.
-        if _is_of_visit(each)
+        if _is_of_visit(other)
         or not (
             by_all
-            or each.by.is_same_as(work.who.actor)
-            or left_cordons.is_left_behind(work.tx, host, each)
+            or other.by.is_same_as(work.who.actor)
+            or left_cordons.is_left_behind(work.tx, host, other)
         )
     )
     if not host.cordons:
@@ -63,7 +63,7 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
             hint="Run `forewarn fleet show` to see the state of each host.",
         )
     if left == host.cordons:
-        owners = listed([each.by.text for each in left])
+        owners = listed([other.by.text for other in left])
         for visit in work.tx.select(kinds.OPEN_VISITS_OF_HOST, name, limit=1):
             if all(map(_is_of_visit, left)):
                 command = campaign_gate.skip_command(work.tx, visit)

@@ -150,9 +150,9 @@ def of_campaign(reader: Reader, name: str) -> Beforehand:
 def of_service(reader: Reader) -> Beforehand:
     """Return the planned work on hosts and VMs that the brake concerns."""
     before = Beforehand()
-    for state in sorted(WAITING_STATES, key=lambda each: each.value):
+    for state in sorted(WAITING_STATES, key=lambda state: state.value):
         _count_routine(reader, before.announced, state)
-    for state in sorted(STARTED_STATES, key=lambda each: each.value):
+    for state in sorted(STARTED_STATES, key=lambda state: state.value):
         _count_routine(reader, before.in_work, state)
     return before
 

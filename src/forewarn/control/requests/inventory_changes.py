@@ -98,8 +98,8 @@ def _check_removals(
 ) -> None:
     """Raise RefusedError if more is removed than the inventory may remove."""
     for kind, every_ in ((Host, hosts), (Vm, vms)):
-        total = sum(_counts(each) for each in every_)
-        lost = sum(isinstance(each, kind) and _counts(each) for each in removed)
+        total = sum(_counts(record) for record in every_)
+        lost = sum(isinstance(record, kind) and _counts(record) for record in removed)
         if lost > (allowed := most.of(total)):
             noun = "host" if kind is Host else "VM"
             raise RefusedError(

@@ -48,7 +48,7 @@ def _is_cordoned(work: Work, operation: Operation) -> bool:
     if room is not None and room.is_cordoned:
         return True
     again = waits.again_turn(operation.request)
-    names = tuple(each for each in operation.waits_for if each != again)
+    names = tuple(name for name in operation.waits_for if name != again)
     work.save_operation(operation, replace(operation, waits_for=names))
     return False
 

@@ -100,7 +100,7 @@ def take_report(
     end = _call_end(report, left, of=len(moves), is_partial=bool(done) or unknown)
     down = _down(operation, report, observed)
     if unknown:
-        _keep_failed(work, operation, {each.vm for each in failed}, down)
+        _keep_failed(work, operation, {result.vm for result in failed}, down)
         mark_unknown(work, report.operation_id, report.generation, end)
         return
     _call_failed(work, operation, end, down, observed)

@@ -129,7 +129,9 @@ def _go_on(work: Work, request_id: str) -> bool:
     campaign = campaign_gate.campaign_of(work.tx, request)
     if campaign is not None and campaign.is_emergency:
         taking_over.take_over(work, campaign, next_operations)
-    next_operations = [calls.renew_chooser(work, each) for each in next_operations]
+    next_operations = [
+        calls.renew_chooser(work, next_operation) for next_operation in next_operations
+    ]
     standings = looks.Standings(work, campaign_gate.overlap_of(work.tx, request_id))
     passed_over: list[tuple[rolling.Waiting, AnyBlocker]] = []
     announced: Operation | None = None
@@ -256,7 +258,7 @@ def _may_reserve(work: Work, operation: Operation) -> bool:
     """
     me = {operation.operation_id}
     first = work.tx.select(kinds.PLANNED_OF_REQUEST, operation.request, limit=1)
-    if me == {each.operation_id for each in first}:
+    if me == {other.operation_id for other in first}:
         return True
     for family in (waits.TURNS, waits.OVERLAPPING_TURNS):
         # The first name is that of the whole scope.
@@ -266,7 +268,7 @@ def _may_reserve(work: Work, operation: Operation) -> bool:
             if work.tx.select(kinds.OPERATIONS_THAT_WAIT, reserved, limit=1):
                 return False
             waiting = work.tx.select(kinds.OPERATIONS_THAT_WAIT, name, limit=1)
-            return me == {each.operation_id for each in waiting}
+            return me == {other.operation_id for other in waiting}
     return False
 
 

@@ -64,7 +64,7 @@ def _wait_for_blackouts(work: Work, operation: Operation, banned: InBlackout) ->
     is_new = waits.TURN_BLACKOUTS not in operation.waits_for
     if not is_new and banned in operation.held_by and operation.due_at > work.now:
         return
-    other_waits = (each for each in operation.waits_for if each != waits.TURN_BLACKOUTS)
+    other_waits = (name for name in operation.waits_for if name != waits.TURN_BLACKOUTS)
     waiting = replace(
         operation,
         waits_for=(*other_waits, waits.TURN_BLACKOUTS),

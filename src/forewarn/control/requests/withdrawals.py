@@ -66,9 +66,9 @@ def withdraw_page(work: Work, page: Page) -> Page | None:
         for operation in operations
         if (note := why_withdrawn(work, operation)) is not None
     ]
-    work.lock_scopes(scope for each, _ in stopped for scope in each.scopes)
-    for each, note in stopped:
-        withdraw(work, work.operation(each.operation_id), note)
+    work.lock_scopes(scope for operation, _ in stopped for scope in operation.scopes)
+    for member, note in stopped:
+        withdraw(work, work.operation(member.operation_id), note)
     if len(operations) == WITHDRAWN_MAX:
         return replace(page, after=operations[-1].operation_id)
     following = page.state + 1

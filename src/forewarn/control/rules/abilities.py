@@ -81,7 +81,11 @@ def with_usual_steps(
         step_kinds = frozenset(step.kind for step in steps)
         usual = rules.usual_steps(step_kinds)
     order = list(StepKind)
-    return tuple(sorted((*steps, *usual), key=lambda each: order.index(each.kind)))
+    return tuple(
+        sorted(
+            (*steps, *usual), key=lambda step_ability: order.index(step_ability.kind)
+        )
+    )
 
 
 def check_campaign(abilities: Abilities, campaign: Campaign) -> None:

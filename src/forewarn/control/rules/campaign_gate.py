@@ -226,7 +226,7 @@ def _groups(
 ) -> Iterator[BudgetUsed]:
     places = set(places_of(host))
     for label, amount in campaign.budget.by:
-        for place in sorted(each for each in places if is_at(each, label)):
+        for place in sorted(key for key in places if is_at(key, label)):
             used = group_use(reader, campaign, amount, place)
             if used.used >= used.most:
                 yield used
@@ -336,7 +336,7 @@ def why_held(
     stopped = gate.why_stopped(campaign) if campaign.halt else None
     # The blackouts of the service are holds.
     closed = own_hours(campaign).why_held(now)
-    return tuple(each for each in (stopped, closed) if each is not None)
+    return tuple(hold for hold in (stopped, closed) if hold is not None)
 
 
 def why_drain_stops(reader: Reader, request_id: str) -> DrainStopped | None:

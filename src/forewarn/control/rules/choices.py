@@ -23,7 +23,9 @@ def of_request(reader: Reader, request_id: str, vms: Sequence[Vm]) -> list[Choic
             choice_key(request_id, vm.scope, vm.name),
         )
         choices = [
-            each for key in keys if (each := reader.get(Choice, key)) is not None
+            found_choice
+            for key in keys
+            if (found_choice := reader.get(Choice, key)) is not None
         ]
         # Of two choices of one transaction, that for the VM counts.
         if choices:

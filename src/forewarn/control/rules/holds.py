@@ -137,9 +137,9 @@ def deferrals_at(
     They hold that maintenance only. A tenant that deferred it expects no work before.
     """
     others = {
-        each.request
-        for each in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, operation.host)
-        if each.verb is Verb.MAINTAIN
+        other.request
+        for other in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, operation.host)
+        if other.verb is Verb.MAINTAIN
     }
     return tuple(
         deferral
@@ -290,7 +290,9 @@ class HeldTimes:
         if not self._of_windows or not hours.windows:
             return None
         at = self._earliest
-        groups = [openings(each, at, beside=more) for each, more in self._of_windows]
+        groups = [
+            openings(windows, at, beside=more) for windows, more in self._of_windows
+        ]
         common = CommonOpenings([hours.starts(at, at + HORIZON), *groups])
         search = common.first(at)
         if search.opens is not None:
@@ -300,7 +302,7 @@ class HeldTimes:
         self._apart_looks = common.looks
         if 0 not in apart:
             return None
-        others = [each - 1 for each in apart if each]
+        others = [group - 1 for group in apart if group]
         return replace(self._not_together(others, search), campaign=hours.campaign)
 
     def openings_at(self, start: Micros) -> dict[str, Opening]:
@@ -374,7 +376,9 @@ def _is_promised(hold: Hold, opens: Micros) -> bool:
     """Return whether the windows of a scope are not open at its next opening."""
     if hold.promised is None or opens != hold.promised.opens:
         return False
-    return all(each.opens > opens for each in islice(openings(hold.windows, opens), 1))
+    return all(
+        opening_.opens > opens for opening_ in islice(openings(hold.windows, opens), 1)
+    )
 
 
 def opening(blockers: Iterable[AnyBlocker]) -> Micros:

@@ -128,9 +128,9 @@ class HostSearch:
             if chosen is not None and not is_short:
                 break
             new = [
-                each
-                for each in dict.fromkeys(names)
-                if each not in candidates and each not in too_small
+                name
+                for name in dict.fromkeys(names)
+                if name not in candidates and name not in too_small
             ]
             for name in new:
                 if why := self._why_unread(vm, name, is_short=is_short):

@@ -41,7 +41,7 @@ def promises_of(
     scopes = {*opening, *always}
     if _is_kept(operation, scopes, start):
         return operation.promises
-    closes = min(each.closes for each in opening.values())
+    closes = min(promise.closes for promise in opening.values())
     return tuple(
         Promise(
             scope=scope,

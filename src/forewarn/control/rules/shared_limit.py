@@ -74,10 +74,12 @@ def why_shared(
         return None
     limit, campaigns = campaign.shared_most, list(implied_campaigns.open_ones(reader))
     own_campaigns = (
-        each for each in campaigns if each.campaign_id == campaign.campaign_id
+        other for other in campaigns if other.campaign_id == campaign.campaign_id
     )
     own = next(own_campaigns, campaign)
-    ahead = sorted((each for each in campaigns if _rank(each) < _rank(own)), key=_rank)
+    ahead = sorted(
+        (other for other in campaigns if _rank(other) < _rank(own)), key=_rank
+    )
     first = _first_that_wants(reader, ahead, now=now)
     used = _in_flight(reader, limit)
     if first is None and used < _places(campaigns, limit):

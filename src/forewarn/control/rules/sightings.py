@@ -166,10 +166,14 @@ class Confirmations:
         if before is None or (after is not None and after.host == before.host):
             return
         # The others may come back as well: they get the whole time again.
-        for each in list(self._waiting.values()):
-            is_free = after is None or not after.applies_to(each.sighting)
-            if each.counts and is_free and before.applies_to(each.sighting):
-                self._schedule(each.sighting, is_expected=False, now=now)
+        for confirmation in list(self._waiting.values()):
+            is_free = after is None or not after.applies_to(confirmation.sighting)
+            if (
+                confirmation.counts
+                and is_free
+                and before.applies_to(confirmation.sighting)
+            ):
+                self._schedule(confirmation.sighting, is_expected=False, now=now)
 
     def due(self, *, now: Micros, limit: int) -> list[Sighting]:
         """Return sightings whose time has elapsed; each of them waits twice as long again.

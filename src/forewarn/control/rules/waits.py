@@ -125,7 +125,7 @@ def names_for(
     one of those, it can begin earlier. `own` has the fault domains that the operation takes
     down, by scope.
     """
-    held = takewhile(lambda each: each.kind in HOLD_KINDS, blockers)
+    held = takewhile(lambda blocker: blocker.kind in HOLD_KINDS, blockers)
     names = dict.fromkeys(name for blocker in held for name in _names_of(blocker, own))
     return tuple(names) or _names_of(blockers[0], own)
 
@@ -240,10 +240,10 @@ def for_budget(budget: str, subject: str) -> str:
 
 def budgets(places: Iterable[str], tenants: Iterable[str]) -> Iterator[str]:
     """Yield the names of the waits for budgets of places of a host, and of tenants."""
-    for each in places:
-        yield for_budget(BudgetKind.GROUP.value, each.removeprefix(f"{LABEL}="))
-    for each in sorted(set(tenants)):
-        yield for_budget(BudgetKind.TENANT_VMS.value, each)
+    for place in places:
+        yield for_budget(BudgetKind.GROUP.value, place.removeprefix(f"{LABEL}="))
+    for tenant in sorted(set(tenants)):
+        yield for_budget(BudgetKind.TENANT_VMS.value, tenant)
 
 
 def turn(request: str, stage: int = 1) -> str:

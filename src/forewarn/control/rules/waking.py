@@ -125,7 +125,7 @@ def _next_overlapping(reader: Reader, scope: str) -> str:
     )
     if not looked_at:
         return ""
-    most = max(campaign_gate.overlap_of(reader, each.request) for each in looked_at)
+    most = max(campaign_gate.overlap_of(reader, record.request) for record in looked_at)
     taken = rolling.standing_of(reader, scope, most).domains
     for domain in taken:
         looked_at += reader.select(
@@ -152,7 +152,7 @@ def _names(reader: Reader, freed: Freed) -> Iterator[str]:
             return
         domains = rolling.standing_of(reader, scope).domains
         if len(domains) <= 1:
-            yield from [waits.TURNS.in_domain(scope, each) for each in domains] or [
+            yield from [waits.TURNS.in_domain(scope, name) for name in domains] or [
                 freed.name
             ]
         return

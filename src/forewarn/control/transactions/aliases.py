@@ -88,8 +88,8 @@ class Aliases:
         is_back = rounds.step < 0
         if is_back:
             left, right = right, left
-        for each in rounds:
-            left, right = right, left ^ self._mixed(prefix, each, right, bits)
+        for round_number in rounds:
+            left, right = right, left ^ self._mixed(prefix, round_number, right, bits)
         if is_back:
             left, right = right, left
         number = left << bits | right

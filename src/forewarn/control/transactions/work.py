@@ -427,7 +427,7 @@ class Work:
             name = operation.operation_id, operation.generation
             self._effects.aborts.append(name)
             calls = self._effects.calls
-            self._effects.calls = [each for each in calls if each.name != name]
+            self._effects.calls = [call for call in calls if call.name != name]
 
     # Ending
 

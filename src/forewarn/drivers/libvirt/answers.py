@@ -35,10 +35,10 @@ HostAnswer = Mapping[str, DomainState]
 def answer_in(lines: Sequence[object]) -> dict[str, DomainState]:
     """Return the domains in a line of a worker; what is not valid is left out."""
     domains: dict[str, DomainState] = {}
-    for each in lines:
-        if not isinstance(each, dict):
+    for answer in lines:
+        if not isinstance(answer, dict):
             continue
-        line = cast("dict[str, Any]", each)
+        line = cast("dict[str, Any]", answer)
         vm, presence = line.get("vm"), line.get("presence")
         if isinstance(vm, str) and presence in {HERE, ELSEWHERE, OFF, DOWN, UNKNOWN}:
             domains[vm] = replace(

@@ -125,8 +125,8 @@ def discovery_words(python: str, uris: Iterable[str], *, seconds: float) -> Word
 
     `seconds` are those of the whole command: a host that hangs is named before.
     """
-    each = max(seconds * HOST_SHARE, HOST_SECONDS_MIN)
-    return (*worker_words(python), "", "discover", f"{each:g}", *uris)
+    host_seconds = max(seconds * HOST_SHARE, HOST_SECONDS_MIN)
+    return (*worker_words(python), "", "discover", f"{host_seconds:g}", *uris)
 
 
 def programs_of(

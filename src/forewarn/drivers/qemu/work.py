@@ -344,7 +344,7 @@ async def _port_of(destination: Monitor) -> str:
     """Return the port on which a migration is awaited; empty for a Unix socket."""
     migration = await destination.execute("query-migrate")
     listening: list[dict[str, str]] = migration.get("socket-address", [])
-    return next((each["port"] for each in listening if "port" in each), "")
+    return next((socket_["port"] for socket_ in listening if "port" in socket_), "")
 
 
 async def _until_migration(

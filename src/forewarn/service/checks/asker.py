@@ -52,8 +52,8 @@ class Checks:
             check.name: check for check in settings.check
         }
         self.board = Board(
-            {each.name: age_max(each) for each in settings.check},
-            {each.name: each.fails for each in settings.check},
+            {check.name: age_max(check) for check in settings.check},
+            {check.name: check.fails for check in settings.check},
         )
         """The last results, for the plane."""
         self._clock = clock

@@ -106,7 +106,7 @@ class ReplicaGate:
 
     def _forget(self, place: int) -> bool:
         before = len(self._unread)
-        self._unread = {n: each for n, each in self._unread.items() if n > place}
+        self._unread = {n: read for n, read in self._unread.items() if n > place}
         return len(self._unread) < before
 
     def may_act(self) -> bool:

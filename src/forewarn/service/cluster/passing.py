@@ -103,7 +103,7 @@ class FollowerGuests(ReadingGuests):
             raise
 
     async def _approved(self, vm: str, event_ids: Sequence[str]) -> str | None:
-        body = {"StartRequests": [{"EventId": each} for each in event_ids]}
+        body = {"StartRequests": [{"EventId": event_id} for event_id in event_ids]}
         try:
             async with asyncio.timeout(limits.PASSED_ON_SECONDS):
                 status, text = await self._send("POST", vm, json.dumps(body).encode())

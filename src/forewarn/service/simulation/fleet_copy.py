@@ -65,9 +65,9 @@ def copy_fleet(reader: Reader, text: CampaignText) -> FleetCopy:
     """
     impact = read_campaign(text.text, name=text.name).impact
     vms = [
-        _at_rest(each)
-        for each in every(reader, kinds.ALL_VMS)
-        if each.state is not VmState.DELETED
+        _at_rest(vm)
+        for vm in every(reader, kinds.ALL_VMS)
+        if vm.state is not VmState.DELETED
     ]
     uses = defaultdict[str, tuple[int, int, int]](lambda: NO_USE)
     for vm in vms:

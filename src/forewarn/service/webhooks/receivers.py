@@ -107,7 +107,7 @@ class Webhooks:
         self._pending.on_arrival(arrived)
         self._tenants.begin()
         work: list[Callable[[], Any]] = [
-            lambda each=receiver: self._run(each)
+            lambda receiver_=receiver: self._run(receiver_)
             for receiver in self._receivers.values()
         ]
         work += [
@@ -115,7 +115,7 @@ class Webhooks:
             for name in self._pending.receivers()
             if name not in self._receivers
         ]
-        self._tasks = [asyncio.create_task(each()) for each in work]
+        self._tasks = [asyncio.create_task(run()) for run in work]
 
     def _wake(self, names: Iterable[str]) -> None:
         for name in names:

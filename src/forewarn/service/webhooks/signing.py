@@ -67,5 +67,5 @@ def signed_headers(
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(seconds),
-        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
     }

@@ -209,9 +209,11 @@ class Player:
         """
         playbooks = tuple(playbooks)
         problems = [
-            Problem(file=each.file, line=each.line, key="fault.vm", message=wrong)
-            for each in playbooks
-            for vm in each.vms
+            Problem(
+                file=playbook.file, line=playbook.line, key="fault.vm", message=wrong
+            )
+            for playbook in playbooks
+            for vm in playbook.vms
             if (wrong := self._missing(vm))
         ]
         if problems:

@@ -301,7 +301,9 @@ KEYS: Mapping[str, Option] = {
     "times": Option(form=Forms.COUNT, least=1, most=TIMES_MAX),
     "method": Option(form=Forms.WORD, words=tuple(METHODS)),
     "on": Option(form=Forms.WORD, words=tuple(where.value for where in Where)),
-    "approval": Option(form=Forms.WORD, words=tuple(each.value for each in Approval)),
+    "approval": Option(
+        form=Forms.WORD, words=tuple(approval.value for approval in Approval)
+    ),
     "flapping": Option(form=Forms.SWITCH),
     "after": _SPAN,
     "for": _SPAN,

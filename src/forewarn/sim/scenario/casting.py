@@ -300,7 +300,7 @@ class _Search:
 
     def _fits(self, vm: Vm, chosen: tuple[Vm, ...]) -> bool:
         role = self.roles[len(chosen)]
-        if vm in chosen or not all(_has(self.fleet, vm, each) for each in role.needs):
+        if vm in chosen or not all(_has(self.fleet, vm, need) for need in role.needs):
             return False
         return all(
             (vm.host == other.host) is (role.vm.host == mate.vm.host)
@@ -349,7 +349,7 @@ def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
     place = search.deepest
     role = search.roles[place]
     where: dict[str, list[str]] = {}
-    for mate in (each.vm for each in search.roles[:place]):
+    for mate in (role_.vm for role_ in search.roles[:place]):
         same_host, same_scope = mate.host == role.vm.host, mate.scope == role.vm.scope
         on = "be on the host of" if same_host else "be on another host than"
         where.setdefault(on, []).append(mate.name)

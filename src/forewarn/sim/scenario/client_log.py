@@ -93,7 +93,7 @@ class ClientLog:
                 actions.polls.append(entry.at)
         elif entry.took_effect:
             actions.approvals += [
-                self._approval(each, entry.at) for each in entry.approved
+                self._approval(event_id, entry.at) for event_id in entry.approved
             ]
         else:
             actions.turned_away = entry

@@ -282,7 +282,7 @@ def _last_seen(facts: Facts, event: Event) -> str:
 def _ignores_others(facts: Facts) -> Verdict | None:
     vm = facts.client.vm
     others = [event for event in facts.events if not event.event.names(vm)]
-    by_id = {each.event.event_id: each for each in others}
+    by_id = {event.event.event_id: event for event in others}
     for approval in facts.actions.approvals:
         named = by_id.get(approval.event_id)
         if named is not None:
@@ -292,7 +292,7 @@ def _ignores_others(facts: Facts) -> Verdict | None:
             )
     if not facts.is_over:
         return None
-    shown = [str(each) for each in others if _was_shown(facts, each.event)]
+    shown = [str(event) for event in others if _was_shown(facts, event.event)]
     if not shown:
         return skipped(f"{vm} was shown no event of another VM")
     return good(f"{vm} did not approve {listed(shown)}")
@@ -335,7 +335,7 @@ def _sees(facts: Facts) -> Verdict | None:
             f"no event named {vm}; expected that it sees one {status.value}"
         )
     last = format_to_the_millisecond(facts.actions.asked_last)
-    shown = listed([each.exactly for each in facts.own])
+    shown = listed([own_event.exactly for own_event in facts.own])
     return bad(
         f"{vm} did not see {shown} while it was {status.value}: expected that it asks "
         f"at that time; it asked last at {last}"
@@ -351,13 +351,13 @@ def _comes_back(facts: Facts) -> Verdict | None:
         return _came_late(facts) or bad(
             f"no event named {vm}; expected that it asks again after one"
         )
-    live = [each for each in facts.own if each.event.is_live]
+    live = [event for event in facts.own if event.event.is_live]
     if live:
         return bad(
             f"{live[0].exactly} is still shown to {vm}; expected that it asks again "
             "after it"
         )
-    last = max(facts.own, key=lambda each: each.event.removed_at)
+    last = max(facts.own, key=lambda event: event.event.removed_at)
     gone = last.event.removed_at
     if actions.asked_last >= gone:
         return good(f"{vm} asked again after {last} was removed")
@@ -388,7 +388,7 @@ def may_act(demand: Demand, facts: Facts, *, now: Micros) -> bool:
     actions = facts.actions
     if not actions.asked_first:
         return False
-    fresh = [each.event for each in facts.own if now < each.event.created + PATIENCE]
+    fresh = [event.event for event in facts.own if now < event.event.created + PATIENCE]
     if demand is Demand.APPROVES:
         return any(event.awaits_approval for event in fresh)
     if demand is Demand.SEES:
@@ -404,7 +404,8 @@ def comes_back_yet(demand: Demand, facts: Facts) -> bool:
         demand is Demand.COMES_BACK
         and bool(facts.own)
         and not facts.is_deleted
-        and all(not each.event.is_live for each in facts.own)
+        and all(not event.event.is_live for event in facts.own)
         and bool(facts.actions.asked_first)
-        and facts.actions.asked_last < max(each.event.removed_at for each in facts.own)
+        and facts.actions.asked_last
+        < max(event.event.removed_at for event in facts.own)
     )

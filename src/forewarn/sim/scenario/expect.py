@@ -117,7 +117,7 @@ def _who_approved(name: str, events: Sequence[Event]) -> str:
         why_at_once(event, name)
         or f"{event.approved_by} approved {name} after "
         f"{length(event.approved_at - event.created)}"
-        for event in sorted(events, key=lambda each: each.approved_at)
+        for event in sorted(events, key=lambda event: event.approved_at)
     ]
     return ", ".join(dict.fromkeys(parts))
 

@@ -130,7 +130,7 @@ class ClientJudge:
                 pairs = [
                     (client, demand)
                     for client, demand in pairs
-                    if any(each.event.awaits_approval for each in own[client.vm])
+                    if any(event.event.awaits_approval for event in own[client.vm])
                 ]
         return [demands.text_of(demand, client) for client, demand in pairs]
 

@@ -91,4 +91,4 @@ def _seconds(duration: Micros) -> str:
 
 def _printable(text: str) -> str:
     """Return the text without characters that XML cannot contain."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -410,7 +410,7 @@ class _Run:
         events = self.executor.named_events()
         if self._judge.nobody_asked(events):
             # This is one error, and not a failure of each client.
-            self.findings = [_unjudged(each) for each in self.findings]
+            self.findings = [_unjudged(finding) for finding in self.findings]
         for finding in self._judge.conclude(events):
             self.found(finding)
 

@@ -43,7 +43,7 @@ def _names(option: Option, value: object) -> tuple[str, ...]:
             if option.most == 1
             else f"must have at most {option.most} names"
         )
-    twice = next((each for each in listed if listed.count(each) > 1), None)
+    twice = next((name for name in listed if listed.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"names {quoted(twice)} twice")
     return listed
@@ -98,9 +98,9 @@ def _aliases(option: Option, value: object) -> tuple[Alias, ...]:
         raise ValueError('must be a list such as ["Live Migration"]')  # noqa: TRY004
     aliases: list[Alias] = []
     number = replace(option, form=Forms.NUMBER)
-    for each in cast("list[Any]", value):
-        is_table = isinstance(each, dict)
-        table = cast("dict[str, Any]", each if is_table else {"name": each})
+    for item in cast("list[Any]", value):
+        is_table = isinstance(item, dict)
+        table = cast("dict[str, Any]", item if is_table else {"name": item})
         if "name" not in table or table.keys() - {"name", "speed"}:
             raise ValueError("an alias is a string, or a table of `name` and `speed`")
         speed = table.get("speed")

@@ -44,7 +44,7 @@ CREATE TABLE replicas (
 CREATE SEQUENCE replica_rows;
 """
 
-SCHEMA = tuple(each.strip() for each in _TABLES.split(";") if each.strip())
+SCHEMA = tuple(table.strip() for table in _TABLES.split(";") if table.strip())
 """The tables, with their only rows. `fed` is the number of the last transaction whose
 changes are in the feed: a store without a cluster writes none."""
 

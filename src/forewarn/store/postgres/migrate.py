@@ -85,7 +85,7 @@ def bring_up_to_date(
                 *schema.tables,
                 *schema.indexes.values(),
             )
-            sql, run = [dialect.definition(each) for each in everything], steps
+            sql, run = [dialect.definition(part) for part in everything], steps
         connection.begin()
         try:
             connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
@@ -114,8 +114,8 @@ def translated(sql: str) -> str:
 def _do(
     connection: PostgresConnection, sql: Sequence[str], steps: Sequence[Step]
 ) -> None:
-    for each in sql:
-        connection.run(each)
+    for statement in sql:
+        connection.run(statement)
     for step in steps:
         connection.run(
             "INSERT INTO schema_steps (number, name) VALUES (%s, %s)",

@@ -29,10 +29,10 @@ def _read(transcript: Transcript) -> Iterator[Witness]:
     for exchange in transcript.unread:
         if exchange.target == target() and exchange.status != HTTPStatus.NOT_MODIFIED:
             yield against(f"a GET of the document got {exchange.outcome}", exchange)
-    for each in transcript.newest:
+    for version in transcript.newest:
         yield Witness(
-            saw=f"{each.reads} reads, each with 200",
-            exchanges=(each.document.exchange, each.last),
+            saw=f"{version.reads} reads, each with 200",
+            exchanges=(version.document.exchange, version.last),
         )
 
 
@@ -107,10 +107,10 @@ def _well_formed(transcript: Transcript) -> Iterator[Witness]:
 
 def _first_answer(transcript: Transcript) -> Iterator[Witness]:
     reads = [
-        each.document.exchange for each in transcript.newest[:1]
+        shown.document.exchange for shown in transcript.newest[:1]
     ] + transcript.unread[:1]
-    reads += [each.document.exchange for each in transcript.shown[NEWEST.name][:1]]
-    first = min(reads, key=lambda each: each.number, default=None)
+    reads += [shown.document.exchange for shown in transcript.shown[NEWEST.name][:1]]
+    first = min(reads, key=lambda exchange: exchange.number, default=None)
     if (
         first is None
         or not transcript.newest
@@ -133,9 +133,9 @@ def _own_resources(transcript: Transcript) -> Iterator[Witness]:
     """
 
     own_reads = [
-        each
-        for each in transcript.exchanges
-        if each.target == INSTANCE_TARGET and each.status == HTTPStatus.OK
+        exchange
+        for exchange in transcript.exchanges
+        if exchange.target == INSTANCE_TARGET and exchange.status == HTTPStatus.OK
     ]
     if not own_reads or not transcript.name:
         return
@@ -191,11 +191,11 @@ def _whole(transcript: Transcript) -> Iterator[Witness]:
     for exchange in transcript.unread:
         if exchange.status == HTTPStatus.NOT_MODIFIED:
             yield against("a GET without If-None-Match got 304", exchange)
-    for each in transcript.newest:
-        if each.reads > 1:
+    for version in transcript.newest:
+        if version.reads > 1:
             yield Witness(
-                saw=f"{each.reads} reads of one document, each complete",
-                exchanges=(each.document.exchange, each.last),
+                saw=f"{version.reads} reads of one document, each complete",
+                exchanges=(version.document.exchange, version.last),
             )
 
 

@@ -206,7 +206,7 @@ def _repeats(inquiry: Inquiry) -> Iterator[Witness]:
 
 def _removed(inquiry: Inquiry) -> Iterator[Witness]:
     there = {event_id(event) for event in inquiry.events()}
-    shown = [key for each in inquiry.seen.newest for key in each.document.by_id]
+    shown = [key for version in inquiry.seen.newest for key in version.document.by_id]
     if removed := [key for key in shown if key not in there]:
         exchange = inquiry.post(start_requests(removed[-1]))
         request = f"an approval of {removed[-1]}, which has been removed"

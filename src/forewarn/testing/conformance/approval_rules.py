@@ -98,7 +98,7 @@ def _approved(transcript: Transcript) -> Iterator[Approved]:
                 post=posts[0],
                 before=before[-1],
                 after=tuple(
-                    each for each in transcript.newest if each.last.number > number
+                    step for step in transcript.newest if step.last.number > number
                 ),
             )
 
@@ -112,15 +112,15 @@ def _approved_starts(transcript: Transcript) -> Iterator[Witness]:
     """
     gone: list[tuple[Approved, Step]] = []
     approved = list(_approved(transcript))
-    for each in approved:
-        if each.started is not None:
+    for approval in approved:
+        if approval.started is not None:
             yield Witness(
-                saw=f"{each.key} was approved and is Started",
-                exchanges=(each.post, each.started[0].document.exchange),
+                saw=f"{approval.key} was approved and is Started",
+                exchanges=(approval.post, approval.started[0].document.exchange),
             )
-        elif (step := _vanished(each)) is not None:
-            gone.append((each, step))
-    if any(each.started for each in approved):
+        elif (step := _vanished(approval)) is not None:
+            gone.append((approval, step))
+    if any(approval_.started for approval_ in approved):
         return
     for (one, step), (other, its) in combinations(gone, 2):
         if not is_same_cause(one.event, other.event):
@@ -139,7 +139,7 @@ def _vanished(approved: Approved) -> Step | None:
             before = shown
             continue
         event = before.document.by_id[approved.key]
-        if any(is_begun(event, each) for each in shown.document.events):
+        if any(is_begun(event, event_) for event_ in shown.document.events):
             # The event continues with another ID; a rule of 2.3 judges that.
             return None
         step = Step(before=before, after=shown)
@@ -154,50 +154,54 @@ def _takes_effect(transcript: Transcript, *, together: bool) -> Iterator[Witness
     Only another Started event of that VM may delay such an event. If one approval has
     several events, each of them is judged.
     """
-    for each in _approved(transcript):
-        due = not_before(each.event)
-        is_together = len(approved_ids(each.post.body)) > 1
-        if not is_order(each.event) or due is None or is_together != together:
+    for approval in _approved(transcript):
+        due = not_before(approval.event)
+        is_together = len(approved_ids(approval.post.body)) > 1
+        if not is_order(approval.event) or due is None or is_together != together:
             continue
         how = " with others" if together else ""
         waits = [
             shown.last
-            for shown, event in each.events_after()
+            for shown, event in approval.events_after()
             if event.get("EventStatus") == "Scheduled"
         ]
         busy = [
-            shown.last.at for shown in each.after if is_busy(shown.document, each.event)
+            shown.last.at
+            for shown in approval.after
+            if is_busy(shown.document, approval.event)
         ]
-        waited = waits[-1].at - max([each.post.at, *busy]) if waits else 0
+        waited = waits[-1].at - max([approval.post.at, *busy]) if waits else 0
         if waited > START_WITHIN:
             yield against(
-                f"{describe(each.event)} was approved{how} and is still waiting "
+                f"{describe(approval.event)} was approved{how} and is still waiting "
                 f"{describe_duration(waited)} after the approval, or after the last "
                 "Started event of its VM",
-                *(each.post, waits[-1]),
+                *(approval.post, waits[-1]),
             )
-        elif each.started and each.started[0].document.at < due - DATES_APART:
+        elif approval.started and approval.started[0].document.at < due - DATES_APART:
             yield Witness(
-                saw=f"{each.key} was approved{how} and is Started before NotBefore",
-                exchanges=(each.post, each.started[0].document.exchange),
+                saw=f"{approval.key} was approved{how} and is Started before NotBefore",
+                exchanges=(approval.post, approval.started[0].document.exchange),
             )
 
 
 def _covers_all(transcript: Transcript) -> Iterator[Witness]:
-    for each in _approved(transcript):
-        names = texts(each.event.get("Resources")) or []
-        if len(names) <= 1 or each.started is None:
+    for approval in _approved(transcript):
+        names = texts(approval.event.get("Resources")) or []
+        if len(names) <= 1 or approval.started is None:
             continue
-        shown, event = each.started
+        shown, event = approval.started
         resources = texts(event.get("Resources")) or []
-        left = {*names} - {*resources} - _leaving(transcript, each.key, before=shown)
+        left = (
+            {*names} - {*resources} - _leaving(transcript, approval.key, before=shown)
+        )
         if left or len(resources) > 1:
             yield judged(
-                f"{each.key} was approved and is Started for {', '.join(resources)}",
-                each.post,
+                f"{approval.key} was approved and is Started for {', '.join(resources)}",
+                approval.post,
                 shown.document.exchange,
                 is_right=not left,
-                wrong=f"{each.key} named {names} when it was approved, but is Started "
+                wrong=f"{approval.key} named {names} when it was approved, but is Started "
                 f"for {resources}",
             )
 
@@ -214,21 +218,21 @@ def _leaving(transcript: Transcript, key: str, *, before: Shown) -> set[str]:
 
 
 def _postpones_nothing(transcript: Transcript) -> Iterator[Witness]:
-    for each in _approved(transcript):
-        due = not_before(each.event)
+    for approval in _approved(transcript):
+        due = not_before(approval.event)
         if due is None:
             continue
-        for shown, event in each.events_after():
+        for shown, event in approval.events_after():
             later = not_before(event)
             if later is not None and later > due:
                 yield against(
-                    f"NotBefore of {each.key} was {format_http_date(due)} when it was "
+                    f"NotBefore of {approval.key} was {format_http_date(due)} when it was "
                     f"approved; now it is {format_http_date(later)}",
-                    *(each.post, shown.last),
+                    *(approval.post, shown.last),
                 )
             yield Witness(
-                saw=f"{each.key} is {event.get('EventStatus')} after its approval",
-                exchanges=(each.post, shown.last),
+                saw=f"{approval.key} is {event.get('EventStatus')} after its approval",
+                exchanges=(approval.post, shown.last),
             )
 
 

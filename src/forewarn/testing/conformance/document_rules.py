@@ -135,8 +135,8 @@ def _can_be_read(document: Document) -> bool:
 def _one_content(transcript: Transcript) -> Iterator[Witness]:
     for version, listed in transcript.shown.items():
         first: dict[object, Document] = {}
-        for each in listed:
-            document = each.document
+        for exchange in listed:
+            document = exchange.document
             if document.fault or document.incarnation is None:
                 continue
             one = first.setdefault(document.incarnation, document)
@@ -145,10 +145,10 @@ def _one_content(transcript: Transcript) -> Iterator[Witness]:
                 contents = map(shown, (one.exchange.payload, document.exchange.payload))
                 wrong = f"{subject} has two contents: {' and '.join(contents)}"
                 yield against(wrong, one.exchange, document.exchange)
-            elif each.reads > 1:
+            elif exchange.reads > 1:
                 yield Witness(
-                    saw=f"{subject} was read {each.reads} times",
-                    exchanges=(document.exchange, each.last),
+                    saw=f"{subject} was read {exchange.reads} times",
+                    exchanges=(document.exchange, exchange.last),
                 )
 
 
@@ -173,7 +173,7 @@ def _different_ids(transcript: Transcript) -> Iterator[Witness]:
     for document in transcript.documents:
         ids = [event_id(event) for event in document.events]
         if len(ids) > 1:
-            twice = {each for each in ids if each and ids.count(each) > 1}
+            twice = {id_ for id_ in ids if id_ and ids.count(id_) > 1}
             wrong = f"two events have the EventId {min(twice)}" if twice else ""
             yield of_document(document, f"{len(ids)} events", wrong)
 

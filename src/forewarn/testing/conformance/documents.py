@@ -223,7 +223,7 @@ def texts(value: object) -> list[str] | None:
     if not isinstance(value, list):
         return None
     listed = cast("list[object]", value)
-    strings = [each for each in listed if isinstance(each, str)]
+    strings = [text for text in listed if isinstance(text, str)]
     return strings if len(strings) == len(listed) else None
 
 

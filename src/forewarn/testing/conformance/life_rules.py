@@ -289,14 +289,14 @@ def _deletions(transcript: Transcript) -> Iterator[Witness]:
     most = max(round(DELETION_NOTICE_MAX / transcript.speed), NOTICE_FLOOR)
     # Any document can show that a notice is too long. Only a new event can show that it
     # is not.
-    for each in transcript.newest:
-        for event in each.document.events:
-            notice = _deletion_notice(each.document, event)
-            if notice is not None and notice > most + _slack(each.document):
+    for newest in transcript.newest:
+        for event in newest.document.events:
+            notice = _deletion_notice(newest.document, event)
+            if notice is not None and notice > most + _slack(newest.document):
                 saw = _how_far(event, notice)
                 yield against(
                     f"{saw}: expected {describe_duration(most)} at most",
-                    each.document.exchange,
+                    newest.document.exchange,
                 )
     for step, event in _new_events(transcript):
         notice = _deletion_notice(step.after.document, event)
@@ -323,18 +323,22 @@ def _orders_start(transcript: Transcript) -> Iterator[Witness]:
         for start in starts_of(step):
             if is_order(start.event) and not start.is_early:
                 yield _of_step(step, _how_late(start))
-    for each in transcript.newest:
-        for event in filter(is_order, each.document.events):
+    for newest in transcript.newest:
+        for event in filter(is_order, newest.document.events):
             due = not_before(event)
-            if due is None or each.document.at > due or is_busy(each.document, event):
+            if (
+                due is None
+                or newest.document.at > due
+                or is_busy(newest.document, event)
+            ):
                 continue
-            at, is_dated = time_of(each.last)
+            at, is_dated = time_of(newest.last)
             late = at - due
             if late > START_WITHIN + clocks_apart(is_dated=is_dated):
                 yield against(
                     f"{describe(event)} is still Scheduled, {describe_duration(late)} "
                     "after its NotBefore",
-                    *(each.document.exchange, each.last),
+                    *(newest.document.exchange, newest.last),
                 )
 
 

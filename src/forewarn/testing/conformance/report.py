@@ -73,7 +73,9 @@ class Report:
 
 def report(url: str, findings: Sequence[Finding], watched: Watched) -> Report:
     """Return a report with the findings in the order of the clauses."""
-    in_order = sorted(findings, key=lambda each: [*map(int, each.clause.split("."))])
+    in_order = sorted(
+        findings, key=lambda finding: [*map(int, finding.clause.split("."))]
+    )
     return Report(url=url, findings=tuple(in_order), watched=watched)
 
 

@@ -149,8 +149,8 @@ class Transcript:
     def documents(self) -> Iterator[Document]:
         """Yield every document, version by version."""
         for shown in self.shown.values():
-            for each in shown:
-                yield each.document
+            for step in shown:
+                yield step.document
 
     def steps(self) -> Iterator[Step]:
         """Yield each change of the document."""
@@ -256,7 +256,7 @@ def starts_of(step: Step) -> list[Start]:
         due = not_before(event)
         others = after.events if step.is_single else ()
         now = after.by_id.get(key) or next(
-            (each for each in others if is_begun(event, each)), None
+            (other for other in others if is_begun(event, other)), None
         )
         if due is None or now is None or now.get("EventStatus") != "Started":
             continue

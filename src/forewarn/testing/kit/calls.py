@@ -105,8 +105,8 @@ class _Call:
             form = forms.get(name)
             if form is None:
                 continue
-            for each in cast("Sequence[object]", value) if name in listed else [value]:
-                form.check(name, each)
+            for item in cast("Sequence[object]", value) if name in listed else [value]:
+                form.check(name, item)
 
     @functools.cached_property
     def _needed(self) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class _Call:
             if key in kwargs:
                 raise RefusedError(f"{name} got {key} twice", hint=hint)
         there = {*placed[: len(args)], *kwargs}
-        missing = " and ".join(each for each in self._needed if each not in there)
+        missing = " and ".join(name for name in self._needed if name not in there)
         raise RefusedError(f"{name} needs {missing}", hint=hint)
 
 

@@ -227,7 +227,7 @@ class AnyCore(ABC):
         """Return an event, on the loop; raises NotFoundError for an unknown one."""
         stored = self.find_event(event_id)
         if stored is None:
-            known = [each.event_id for each in self.live_events()]
+            known = [found.event_id for found in self.live_events()]
             raise unknown("event", event_id, known)
         return stored
 

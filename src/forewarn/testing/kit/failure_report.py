@@ -90,5 +90,5 @@ def request_line(entry: JournalEntry, *, now: Micros) -> str:
     if entry.fault:
         line += f" ({entry.fault})"
     if entry.approved:
-        line += f", approves {', '.join(each[:ID_SHOWN] for each in entry.approved)}"
+        line += f", approves {', '.join(event_id[:ID_SHOWN] for event_id in entry.approved)}"
     return line

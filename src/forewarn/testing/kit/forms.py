@@ -80,7 +80,7 @@ def alternatives(names: Iterable[str]) -> str:
 def flat(names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
     """Return names that were given as arguments or in lists, in one tuple."""
     return tuple(
-        name for each in names for name in ([each] if isinstance(each, str) else each)
+        name for item in names for name in ([item] if isinstance(item, str) else item)
     )
 
 
@@ -136,13 +136,13 @@ def is_texts(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     members = cast("Mapping[object, object]", value)
-    return all(isinstance(each, str) for pair in members.items() for each in pair)
+    return all(isinstance(member, str) for pair in members.items() for member in pair)
 
 
 def _by_names(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
-    return all(isinstance(each, str) for each in cast("Mapping[object, object]", value))
+    return all(isinstance(name, str) for name in cast("Mapping[object, object]", value))
 
 
 def _text_or_path(value: object) -> bool:

@@ -131,7 +131,7 @@ def written(
     """Return the request of a verb, with arguments as in a step of a scenario."""
     entry = VERBS.get(verb)
     if entry is None or not entry.targets.in_fleet:
-        known = [name for name, each in VERBS.items() if each.targets.in_fleet]
+        known = [name for name, kind in VERBS.items() if kind.targets.in_fleet]
         error = unknown("verb", verb, known)
         raise NotFoundError(error.message, hint=OTHER_VERBS)
 
@@ -199,7 +199,7 @@ def event_type_of(name: str) -> EventType:
     for event_type in EventType:
         if event_type.value.lower() == name.lower():
             return event_type
-    raise unknown("event type", name, [each.value for each in EventType])
+    raise unknown("event type", name, [kind.value for kind in EventType])
 
 
 def type_or_any(name: str) -> EventType | None:
@@ -215,4 +215,4 @@ def source_of(name: str | None, event_type: EventType) -> EventSource:
     for source in EventSource:
         if source.value.lower() == name.lower():
             return source
-    raise unknown("source", name, [each.value for each in EventSource])
+    raise unknown("source", name, [source_.value for source_ in EventSource])

@@ -133,7 +133,7 @@ class Playing:
         if not unseen:
             return
         lines = [f"scenario {self._scenario.name} is not finished and still expects:"]
-        lines += [f"  {each}" for each in unseen]
+        lines += [f"  {expectation}" for expectation in unseen]
         lines.append(f"hint: {hint}")
         raise failure_report.failure(self._core, "\n".join(lines), vms=[])
 

@@ -67,9 +67,9 @@ def judge_no_approval(core: AnyCore, vm: str) -> None:
     approved = core.journal.approvals(vm=vm)
     if approved:
         ids = [
-            each[: failure_report.ID_SHOWN]
+            event_id[: failure_report.ID_SHOWN]
             for entry in approved
-            for each in entry.approved
+            for event_id in entry.approved
         ]
         sentence = f"{vm} approved {', '.join(ids)}; expected nothing"
         raise failure_report.failure(core, sentence, vms=[vm])

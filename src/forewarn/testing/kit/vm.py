@@ -91,9 +91,9 @@ class Vm:
         core, name = self._core, self.name
 
         return [
-            Event(core, each.event_id)
-            for each in core.call(core.live_events)
-            if each.names(name)
+            Event(core, live_event.event_id)
+            for live_event in core.call(core.live_events)
+            if live_event.names(name)
         ]
 
     @checked
@@ -296,7 +296,11 @@ class Vm:
         core, name = live(self._core), self.name
 
         def make() -> str:
-            events = [each for each in orders.made(core, decide) if each.names(name)]
+            events = [
+                made_event
+                for made_event in orders.made(core, decide)
+                if made_event.names(name)
+            ]
             if not events:
                 raise RefusedError(
                     f"VM {name} gets no event from this request",

@@ -111,7 +111,7 @@ class AioScheduledEvents:
         """Wait as `ScheduledEvents.wait_for_replay` does."""
         core = replaying(self._core)
         event_ids = await core.awaited(replayed.over(core, timeout))
-        return [Event(core, each) for each in event_ids]
+        return [Event(core, event_id) for event_id in event_ids]
 
 
 class ScheduledEvents(Several):
@@ -362,7 +362,7 @@ class ScheduledEvents(Several):
     def events(self) -> list[Event]:
         """Return the current events, the oldest first."""
         events_live = self._core.call(self._core.live_events)
-        return [Event(self._core, each.event_id) for each in events_live]
+        return [Event(self._core, seen.event_id) for seen in events_live]
 
     @checked
     def event(self, event_id: str) -> Event:
@@ -424,7 +424,10 @@ class ScheduledEvents(Several):
         Fail if it does not end in time, by default ten seconds more than its length.
         """
         core = replaying(self._core)
-        return [Event(core, each) for each in core.wait(replayed.over(core, timeout))]
+        return [
+            Event(core, event_id)
+            for event_id in core.wait(replayed.over(core, timeout))
+        ]
 
     def _current_playing(self) -> Playing:
         if self._playing is None:

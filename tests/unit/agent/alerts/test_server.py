@@ -127,8 +127,8 @@ def said_of(make: Callable[[], Server], numbers: int = 1) -> list[GateResponse]:
     gate_responses: list[GateResponse] = []
     there = threading.Semaphore(0)
 
-    def tell(each: GateResponse) -> None:
-        gate_responses.append(each)
+    def tell(response: GateResponse) -> None:
+        gate_responses.append(response)
         there.release()
 
     keeper = Gatekeeper(make, tell=tell, timeout=SECOND)
@@ -169,8 +169,8 @@ def test_only_the_last_of_the_waiting_queries_is_sent() -> None:
     said: list[int] = []
     ended = threading.Semaphore(0)
 
-    def tell(each: GateResponse) -> None:
-        said.append(each.number)
+    def tell(response: GateResponse) -> None:
+        said.append(response.number)
         ended.release()
 
     keeper = Gatekeeper(lambda: Scripted(hang), tell=tell, timeout=SECOND)

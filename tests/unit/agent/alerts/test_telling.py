@@ -189,7 +189,7 @@ def test_metrics_count_gate_requests_and_show_delayed_events() -> None:
     assert shown(counted, life.memory) == [
         "held 0",
         "alerts 0",
-        *(f'requests_total{{result="{each}"}} 0' for each in ("clear", "alerts")),
+        *(f'requests_total{{result="{kind}"}} 0' for kind in ("clear", "alerts")),
         'requests_total{result="trouble"} 0',
         "fault 0",
     ]

@@ -315,8 +315,8 @@ def test_deadlines_are_in_order(
     timeouts: list[int], until: int | None, grace: int, *, is_hurried: bool
 ) -> None:
     handlers = [
-        Handler(name=f"h{index}", timeout=each * SECOND)
-        for index, each in enumerate(timeouts)
+        Handler(name=f"h{index}", timeout=timeout * SECOND)
+        for index, timeout in enumerate(timeouts)
     ]
     end = None if until is None else START + until * 100 * MILLISECOND
     times = budget.times(

@@ -59,7 +59,7 @@ ROWS = {
 
 def test_table_covers_every_state_before_and_after_not_before() -> None:
     assert set(TABLE) == set(itertools.product(GateState, (False, True)))
-    shown = {(each.value, late): to.value for (each, late), to in TABLE.items()}
+    shown = {(state.value, late): to.value for (state, late), to in TABLE.items()}
     assert shown == ROWS
 
 
@@ -283,14 +283,14 @@ def test_gated_approval_is_abandoned_at_not_before() -> None:
     life.sleep(10 * MINUTE)
     assert (life.sent, len(life.gate_asked)) == ([], count_before)
     life.poll(started(notice()))
-    assert [each for each in told(life) if "not approved" in each] == told(life)[-1:]
+    assert [text for text in told(life) if "not approved" in text] == told(life)[-1:]
 
 
 def test_start_of_a_delayed_event_is_reported_once() -> None:
     life = held()
     life.poll(started(notice()))
     life.poll(started(notice()))
-    assert [each for each in told(life) if "not approved" in each] == [
+    assert [text for text in told(life) if "not approved" in text] == [
         f"not approved before it started: {FIRES} (Prometheus at http://p)"
     ]
 
@@ -318,7 +318,7 @@ def test_start_of_an_unapproved_event_is_reported_with_the_reason(
         life.gate_says(answer, "it answered 503")
         life.sleep(30 * SECOND)
     life.poll(started(notice()))
-    given_up = [each for each in told(life) if "not approved" in each]
+    given_up = [text for text in told(life) if "not approved" in text]
     assert given_up == [f"not approved before it started: {why}"]
 
 

@@ -47,8 +47,8 @@ def patient(*shown: Notice, settings: Policy | None = None) -> Life:
     """Return an agent that has prepared for what each of these documents shows."""
     life = Life(settings or default_policy(), is_patient=True)
     life.incarnation = 7
-    for each in shown:
-        life.poll(each)
+    for document in shown:
+        life.poll(document)
         life.incarnation += 1
         if life.running:
             life.end("drain")

@@ -91,9 +91,9 @@ class Server:
 
     def pass_time(self, now: Micros) -> None:
         """Carry out what comes late."""
-        due = [each for each in self.late if each[0] <= now]
-        self.late = [each for each in self.late if each[0] > now]
-        for _, asked in sorted(due, key=lambda each: each[0]):
+        due = [waiting for waiting in self.late if waiting[0] <= now]
+        self.late = [waiting for waiting in self.late if waiting[0] > now]
+        for _, asked in sorted(due, key=lambda waiting: waiting[0]):
             self._do(asked, now)
 
     def _do(self, asked: TakeLock | ReleaseLock, now: Micros) -> LockAnswer:
@@ -148,17 +148,17 @@ class Resident:
 
     def go_on(self, now: Micros) -> None:
         """Have events start, and end."""
-        for event_id, each in list(self.notices.items()):
-            due = each.not_before is not None and each.not_before <= now
-            if not each.has_started and (due or event_id in self.approved):
-                self.notices[event_id] = replace(each, status=STARTED, not_before=None)
+        for event_id, event in list(self.notices.items()):
+            due = event.not_before is not None and event.not_before <= now
+            if not event.has_started and (due or event_id in self.approved):
+                self.notices[event_id] = replace(event, status=STARTED, not_before=None)
                 self.ends[event_id] = now + self.random.randrange(5, 90) * SECOND
-            elif each.has_started and self.ends[event_id] <= now:
+            elif event.has_started and self.ends[event_id] <= now:
                 del self.notices[event_id]
 
     def cancel_one(self) -> None:
-        for event_id, each in list(self.notices.items()):
-            if not each.has_started and event_id not in self.approved:
+        for event_id, event in list(self.notices.items()):
+            if not event.has_started and event_id not in self.approved:
                 del self.notices[event_id]
                 return
 
@@ -168,8 +168,8 @@ class Resident:
             decision = decide.resume(self.memory, now)
             self.is_up = True
         else:
-            inputs = [each for at, each in self.waiting if at <= now]
-            self.waiting = [each for each in self.waiting if each[0] > now]
+            inputs = [effect for at, effect in self.waiting if at <= now]
+            self.waiting = [effect for effect in self.waiting if effect[0] > now]
             inputs += self._polled(now)
             is_due = self.wake is not None and self.wake <= now
             if not inputs and not is_due:

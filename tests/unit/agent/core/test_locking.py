@@ -102,7 +102,7 @@ def test_busy_lock_is_retried_and_its_holder_is_reported_once() -> None:
         assert 0 < agent.now - before <= 1 << (number + 1) * SECOND
     agent.lock_says(TAKEN)
     assert agent.sent == ["E1"]
-    assert [each.partition(" after")[0] for each in told(agent)] == [
+    assert [text.partition(" after")[0] for text in told(agent)] == [
         "waits for the lock web: vm7 has it",
         "taken",
     ]

@@ -135,7 +135,7 @@ def test_refusal_of_a_lock_no_longer_needed_is_not_reported() -> None:
     assert isinstance(agent.lock_asked[-1], ReleaseLock)
     agent.lock_says(RELEASED)
     assert state(agent) is LockState.FREE
-    assert not [each for each in told(agent) if "vm7" in each]
+    assert not [text for text in told(agent) if "vm7" in text]
 
 
 def test_clock_set_back_does_not_extend_a_pause() -> None:

@@ -36,8 +36,8 @@ def failing(failures: int, *, since: int | None = SECOND) -> Course:
 
 def pauses(*, since: int | None) -> list[int]:
     return [
-        pause(PACE, failing(each, since=since), took=0, jitter=0) // SECOND
-        for each in range(1, 8)
+        pause(PACE, failing(failures, since=since), took=0, jitter=0) // SECOND
+        for failures in range(1, 8)
     ]
 
 
@@ -66,7 +66,7 @@ def test_retry_after_of_the_endpoint_is_capped_at_five_seconds() -> None:
         wanted = seconds * SECOND
         return pause(PACE, failing(1), took=0, jitter=0, retry_after=wanted) // SECOND
 
-    assert [asked(each) for each in (0, 1, 4, 5, 6, 3600)] == [1, 1, 4, 5, 5, 5]
+    assert [asked(seconds) for seconds in (0, 1, 4, 5, 6, 3600)] == [1, 1, 4, 5, 5, 5]
     good = pause(PACE, WELL, took=0, jitter=0, retry_after=5 * SECOND)
     assert good == SECOND
 
@@ -77,7 +77,7 @@ def test_the_first_answer_may_take_two_minutes() -> None:
 
 
 def test_timeout_grows_with_failures_up_to_the_setting() -> None:
-    grown = [timeout(PACE, failing(each)) // SECOND for each in range(6)]
+    grown = [timeout(PACE, failing(failures)) // SECOND for failures in range(6)]
     assert grown == [2, 3, 4, 5, 5, 5]
 
 
@@ -118,6 +118,6 @@ def test_pause_and_timeout_stay_within_their_limits(
 
 def test_vm_name_is_read_periodically() -> None:
     assert name_pause(failures=0) == NAME_EVERY
-    assert [name_pause(failures=each) // SECOND for each in range(1, 6)] == [
+    assert [name_pause(failures=failures) // SECOND for failures in range(1, 6)] == [
         *(1, 5, 15, 60, 60)
     ]

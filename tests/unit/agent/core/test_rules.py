@@ -118,7 +118,7 @@ def test_rule_checksum_depends_on_content_and_not_on_name() -> None:
         Rule(name="rule 1"),
     ]
     assert rules.sum_of(rule) == rules.sum_of(same)
-    assert len({rules.sum_of(each) for each in (rule, *others)}) == 1 + len(others)
+    assert len({rules.sum_of(rule_) for rule_ in (rule, *others)}) == 1 + len(others)
     # The journal has it: it must be the same in every version.
     assert rules.sum_of(rule) == 2_624_476_256
 

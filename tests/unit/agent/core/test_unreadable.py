@@ -95,7 +95,7 @@ def test_partly_unreadable_event_still_counts_as_listed(event: object) -> None:
     assert task.notice.resources == ("vm1",)
     assert task.notice.event_type == "Reboot"
     assert task.notice.has_started
-    assert [each[1] for each in life.begun()] == [PREPARE]
+    assert [step[1] for step in life.begun()] == [PREPARE]
     # It goes when documents say so that can be read.
     shown.show(times=PATIENCE)
     assert life.stage(ID) is Stage.RECOVERING
@@ -142,7 +142,7 @@ def test_presence_does_not_change_while_an_entry_is_unreadable() -> None:
 
 def test_new_event_next_to_an_unreadable_one_is_prepared() -> None:
     life = Documents().show(None, EVENT)
-    assert [each[0] for each in life.begun()] == [ID]
+    assert [step[0] for step in life.begun()] == [ID]
 
 
 def test_event_that_loses_its_names_keeps_its_known_vms() -> None:
@@ -176,7 +176,7 @@ def test_event_without_names_delays_restore_after_a_lost_journal() -> None:
     life = shown.show(without(BEGUN, "Resources"), times=2 * PATIENCE)
     assert life.runs == []
     life = shown.show(times=2 * PATIENCE)
-    assert [each[2] for each in life.begun()] == ["drain"]
+    assert [step[2] for step in life.begun()] == ["drain"]
 
 
 def test_approval_of_an_unreadable_event_stays_given() -> None:

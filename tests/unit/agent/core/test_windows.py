@@ -169,7 +169,7 @@ def test_next_allowed_time_is_allowed(
         # Nothing was missed on the way, but for the nights when clocks change.
         step = max((again - now) // 50, 1)
         between = range(now, again, step)
-        assert not any(windows.allows(settings, each) for each in between)
+        assert not any(windows.allows(settings, instant) for instant in between)
 
 
 def test_window_that_begins_in_a_skipped_hour_opens_after_it() -> None:

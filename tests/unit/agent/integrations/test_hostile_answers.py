@@ -183,7 +183,10 @@ def patroni(directory: Path) -> Generator[Stage]:
         )
 
 
-STAGES = {each.__name__: each for each in (kubernetes, consul, nomad, patroni)}
+STAGES = {
+    integration.__name__: integration
+    for integration in (kubernetes, consul, nomad, patroni)
+}
 
 
 def until_all_are_forwarded(

@@ -99,7 +99,7 @@ FAULTS: list[tuple[Fault, int, type[JournalError]]] = [
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "kind"), FAULTS, ids=[each[0].__name__ for each in FAULTS]
+    ("fault", "code", "kind"), FAULTS, ids=[fault[0].__name__ for fault in FAULTS]
 )
 def test_error_is_recognized_by_code_or_text(
     fault: Fault, code: int, kind: type[JournalError], tmp_path: Path

@@ -27,7 +27,7 @@ _THEIRS = (
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in directory.iterdir()}
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
 @pytest.mark.parametrize("script", _THEIRS)
@@ -76,4 +76,4 @@ def test_file_of_another_kind_is_refused_and_unchanged(path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(JournalRefusedError, match="is not a regular file"):
         open_journal(path)
-    assert [each.name for each in path.parent.iterdir()] == ["agent.db"]
+    assert [file.name for file in path.parent.iterdir()] == ["agent.db"]

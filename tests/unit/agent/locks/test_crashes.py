@@ -108,7 +108,7 @@ class Life:
         assert self.machine.lock_holders == set()
         [task] = self.journal.load().tasks
         assert task.consent is Consent.GIVEN
-        assert {each.holder for each in self.machine.lock_asked} == {VM}
+        assert {request.holder for request in self.machine.lock_asked} == {VM}
 
 
 def lives(*, is_durable: bool, has_reboot: bool) -> Iterator[Life]:
@@ -144,7 +144,7 @@ def test_lock_request_is_in_the_journal_before_it_is_sent() -> None:
         before = len(life.machine.lock_asked)
         life.second(life.journal, has_reboot=False)
         made = life.machine.lock_asked[before:]
-        if any(isinstance(each, TakeLock) for each in made):
+        if any(isinstance(request, TakeLock) for request in made):
             break
     lock = life.journal.load().lock
     assert (lock.state, lock.holder) == (LockState.WANTED, VM)

@@ -105,7 +105,7 @@ def test_text_cannot_add_headers_or_end_the_email(hostile: str) -> None:
         told_of(NoteKind.FAILED, hostile, vm=hostile, handler=hostile, notice=notice)
     )
     usual, _ = read(told_of())
-    heads = [each.partition(b"\r\n\r\n")[0] for each in (data, usual)]
+    heads = [message.partition(b"\r\n\r\n")[0] for message in (data, usual)]
     names = [
         [
             line.partition(b":")[0]

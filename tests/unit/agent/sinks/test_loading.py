@@ -55,8 +55,8 @@ def test_only_the_modules_in_use_are_loaded(word: str, tmp_path: Path) -> None:
     loaded = set(done.stdout.split())
     assert not loaded & HEAVY
     modules = {
-        f"forewarn.agent.sinks.{registry.SHARED.get(each, each)}"
-        for each in registry.SINKS
+        f"forewarn.agent.sinks.{registry.SHARED.get(sink, sink)}"
+        for sink in registry.SINKS
     }
     used = (
         {f"forewarn.agent.sinks.{registry.SHARED.get(word, word)}"} if word else set()

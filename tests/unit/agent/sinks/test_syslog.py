@@ -220,7 +220,7 @@ def test_tcp_uses_octet_counting() -> None:
         assert list(sink.check()) == []
         sink.deliver(1, told_of())
         sink.deliver(2, told_of(NoteKind.FAILED, "“no”\nline"))
-    assert [read(each)[1]["number"] for each in there.came] == ["1", "2"]
+    assert [read(connection)[1]["number"] for connection in there.came] == ["1", "2"]
 
 
 @pytest.mark.system
@@ -236,7 +236,7 @@ def test_tls_requires_a_trusted_daemon(tmp_path: Path) -> None:
             sink_at(address).deliver(2, told_of())
         assert raised.value.may_pass
         assert "no trusted connection" in sink_at(address).check()[0]
-    assert [read(each)[1]["number"] for each in there.came] == ["1"]
+    assert [read(connection)[1]["number"] for connection in there.came] == ["1"]
 
 
 @pytest.mark.system

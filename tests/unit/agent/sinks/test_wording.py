@@ -28,9 +28,12 @@ def test_each_kind_has_a_title_and_a_sentence(
 def test_kinds_have_unique_numbers_and_ids() -> None:
     assert set(journald.MESSAGE_IDS) == set(eventlog.NUMBERS) == set(NoteKind)
     assert len(set(journald.MESSAGE_IDS.values())) == len(NoteKind)
-    assert all(len(bytes.fromhex(each)) == 16 for each in journald.MESSAGE_IDS.values())
+    assert all(
+        len(bytes.fromhex(message_id)) == 16
+        for message_id in journald.MESSAGE_IDS.values()
+    )
     assert len(set(eventlog.NUMBERS.values())) == len(NoteKind)
-    assert all(1 <= each <= 1000 for each in eventlog.NUMBERS.values())
+    assert all(1 <= number <= 1000 for number in eventlog.NUMBERS.values())
 
 
 def test_announcement_names_the_time_and_the_duration() -> None:

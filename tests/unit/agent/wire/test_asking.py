@@ -236,10 +236,10 @@ def test_interfaces_of_the_default_route_are_used(tmp_path: Path) -> None:
     lines = [HEAD, other, default.format("eth0", 200), default.format("eth1", 100)]
     routes.write_text("".join([*lines, default.format("eth1", 300), "x\n"]))
     found = asking.usable_cards(str(cards), str(routes))
-    assert [each.name for each in found] == ["eth1", "eth0"]
+    assert [usable.name for usable in found] == ["eth1", "eth0"]
     routes.unlink()
     found = asking.usable_cards(str(cards), str(routes))
-    assert [each.name for each in found] == ["eth0", "eth1", "eth2"]
+    assert [usable.name for usable in found] == ["eth0", "eth1", "eth2"]
     assert found[0].mac == ETH0.mac
 
 

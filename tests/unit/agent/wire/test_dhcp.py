@@ -136,9 +136,9 @@ def test_only_plausible_endpoint_addresses_are_accepted(
 
 @given(st.binary(max_size=700))
 def test_arbitrary_bytes_raise_only_dhcp_errors(packet: bytes) -> None:
-    for each in (packet, reply(packet), reply(OFFER, bytes((52, 1, 3)), packet)):
+    for data in (packet, reply(packet), reply(OFFER, bytes((52, 1, 3)), packet)):
         with contextlib.suppress(dhcp.DhcpError):
-            lease = dhcp.parse(each)
+            lease = dhcp.parse(data)
             assert len(lease.options[53]) == 1
             assert lease.endpoint == "" or lease.endpoint.count(".") == 3
 

@@ -227,9 +227,12 @@ class TestApprovals:
     @pytest.mark.parametrize(
         ("status", "consent"),
         [
-            *((each, "given") for each in (200, 202, 204)),
-            *((each, "wanted") for each in (302, 404, 408, 410, 425, 429, 500, 503)),
-            *((each, "refused") for each in (400, 401, 403, 405)),
+            *((status, "given") for status in (200, 202, 204)),
+            *(
+                (status, "wanted")
+                for status in (302, 404, 408, 410, 425, 429, 500, 503)
+            ),
+            *((status, "refused") for status in (400, 401, 403, 405)),
         ],
     )
     def test_approval_is_refused_only_by_a_status_about_it(

@@ -14,7 +14,7 @@ from forewarn.drivers.port import Observation
 
 MARK = Mark(operation_id="op-1", generation=1, work="reboot", state=MarkState.DONE)
 HERE, DOWN, OFF, MOVED = (
-    DomainState(presence=each) for each in ("here", "down", "off", "elsewhere")
+    DomainState(presence=presence) for presence in ("here", "down", "off", "elsewhere")
 )
 MARKED = DomainState(presence="here", mark=MARK)
 SPOILED = DomainState(presence="here", is_readable=False)

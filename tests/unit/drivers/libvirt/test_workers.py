@@ -41,7 +41,9 @@ class World:
 
         def look() -> list[Any]:
             found.extend(self.workers.take())
-            return [each for each in found if (each.vm, each.running) == (vm, running)]
+            return [
+                guest for guest in found if (guest.vm, guest.running) == (vm, running)
+            ]
 
         return eventually(look, bool, what="a sighting")[-1]
 

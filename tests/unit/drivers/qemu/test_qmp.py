@@ -117,7 +117,7 @@ def test_killed_qemu_ends_every_wait(qemus: FakeQemus) -> None:
             await asyncio.sleep(0)
             qemus.kill("web_0", "h1")
             ended = await asyncio.gather(*waits, return_exceptions=True)
-            assert [type(each) for each in ended] == [
+            assert [type(error) for error in ended] == [
                 ClosedError,
                 ClosedError,
                 ClosedError,
@@ -143,9 +143,9 @@ def test_socket_of_a_killed_qemu_tells_that_it_does_not_run(qemus: FakeQemus) ->
     qemus.kill("web_0", "h1")
 
     async def story() -> None:
-        for each in (path, path.with_name("none")):
+        for path_ in (path, path.with_name("none")):
             with pytest.raises(NoMonitorError, match="no QEMU listens on"):
-                await open_monitor(each)
+                await open_monitor(path_)
 
     run(story())
 

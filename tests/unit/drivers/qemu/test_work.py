@@ -470,7 +470,7 @@ def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
         abilities = lines.abilities_in("\n".join(said), [asked])["h1"]
         move = Action.LIVE_MIGRATE
         found = {vm: answer_about(abilities, move, vm) for vm in asked.vms}
-        assert {vm: each.able for vm, each in found.items()} == {
+        assert {vm: answer.able for vm, answer in found.items()} == {
             "web_0": Able.NO,
             "web_1": Able.YES,
             "web_2": Able.UNKNOWN,

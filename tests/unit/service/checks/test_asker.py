@@ -230,7 +230,7 @@ def test_questions_are_shown_without_secrets() -> None:
         {"kind": "http", "url": "https://h/x?key=hush", "contains": "ok"},
         {"kind": "command", "program": ("/bin/test", "a b")},
     )
-    shown = [asks(CheckSettings(name="c", **each)) for each in given]
+    shown = [asks(CheckSettings(name="c", **settings)) for settings in given]
     assert shown == [
         "up above 0, at http://p:9090",
         "https://h/x?***: 200 with 'ok'",

@@ -15,7 +15,7 @@ def test_number_is_remembered_for_its_database_only(tmp_path: Path) -> None:
     memory.keep(5)
     assert ReplicaMemory(path, "first").number == 7
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert [path_.name for path_ in tmp_path.iterdir()] == [path.name]
     other = ReplicaMemory(path, "second")
     assert other.number == 0
     other.keep(1)

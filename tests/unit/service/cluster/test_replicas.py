@@ -115,7 +115,7 @@ class Replica:
         return await exchange(self.service.addresses()[""], vm, "GET", path)
 
     async def approve(self, *event_ids: str, vm: str = WEB) -> tuple[int, Any]:
-        body = {"StartRequests": [{"EventId": each} for each in event_ids]}
+        body = {"StartRequests": [{"EventId": event_id} for event_id in event_ids]}
         address = self.service.addresses()[""]
         return await exchange(address, vm, "POST", PATH, json.dumps(body))
 

@@ -15,7 +15,7 @@ from tests.unit.service.simulation.test_play import fleet, gap, simulation, worl
 HOSTS = 20
 """Two hosts in each of ten racks; each rack has a fault domain."""
 BEGINS, ENDS = START - HOUR, START + DAY
-ONCE = " ".join(format_instant(each).removesuffix("Z") for each in (BEGINS, ENDS))
+ONCE = " ".join(format_instant(instant).removesuffix("Z") for instant in (BEGINS, ENDS))
 DAILY = "mon,tue,wed,thu,fri,sat,sun 02:00 20h"
 EXPECT = (
     "[campaign.budget]\nin_flight = 2\n"
@@ -52,7 +52,7 @@ def test_blackout_of_the_fleet_stops_all_hosts(line: str) -> None:
     result = simulation(world, EXPECT, approve=0)
     assert (result["state"], result["done"]) == ("Done", HOSTS)
     agrees(result)
-    assert {each["name"] for each in result["blackouts"]} == {"freeze"}
+    assert {blackout["name"] for blackout in result["blackouts"]} == {"freeze"}
     for blackout in result["blackouts"]:
         opens, closes = (parse_instant(blackout[key]) for key in ("begins", "ends"))
         for host in result["hosts"]:
@@ -82,9 +82,7 @@ def test_tenants_hear_a_time_that_is_kept(where: Sequence[str]) -> None:
     world = with_blackout(DAILY, where)
     campaigns.start(world, EXPECT)
     told = {
-        each["vm"]: each
-        for number in range(4)
-        for each in upcoming(world, f"t{number}")
+        row["vm"]: row for number in range(4) for row in upcoming(world, f"t{number}")
     }
     assert len(told) == HOSTS
     world.advance("10d")

@@ -127,7 +127,7 @@ def test_a_campaign_takes_the_simulated_time(impact: str, steps: str) -> None:
     world = world_of([{f"s{number}": 0} for number in range(HOSTS)])
     more = "[campaign.budget]\nin_flight = 3\n" + STAGES
     if steps:
-        more += "[campaign.steps]\n" + "".join(STEPS[each] for each in steps.split())
+        more += "[campaign.steps]\n" + "".join(STEPS[step] for step in steps.split())
     start(world, more, impact=impact)
     world.advance("4d")
     assert campaign(world).done == HOSTS

@@ -29,8 +29,8 @@ DOMAINS = 10
 
 def fleet(hosts: int, *, per_host: int = 3) -> str:
     """Return hosts with the VMs of scopes over ten fault domains, one on each host."""
-    each = hosts // DOMAINS
-    scopes = each * per_host
+    per_domain = hosts // DOMAINS
+    scopes = per_domain * per_host
     lines = [f'[[tenant]]\nname = "t{number}"' for number in range(4)]
     lines += [
         f'[[scope]]\nname = "s{number}"\ntenant = "t{number % 4}"\n'
@@ -38,12 +38,12 @@ def fleet(hosts: int, *, per_host: int = 3) -> str:
         for number in range(scopes)
     ]
     lines += [
-        f'[[host]]\nname = "h{number:04d}"\nrack = "r{number // each}"\ncapacity = 60'
+        f'[[host]]\nname = "h{number:04d}"\nrack = "r{number // per_domain}"\ncapacity = 60'
         for number in range(hosts)
     ]
     lines += [
         f'[[vm]]\nname = "s{scope}_{domain}"\nscope = "s{scope}"\n'
-        f'host = "h{domain * each + scope % each:04d}"\nfault_domain = {domain}'
+        f'host = "h{domain * per_domain + scope % per_domain:04d}"\nfault_domain = {domain}'
         for scope in range(scopes)
         for domain in range(DOMAINS)
     ]
@@ -105,7 +105,7 @@ def test_campaign_is_played_to_its_end_and_changes_nothing() -> None:
     assert world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT))) == before
     assert world.operations() == []
     assert [found["state"], found["done"], found["left"]] == ["Done", 20, 0]
-    assert [each["done"] for each in found["stages"]] == [1, 1, 18]
+    assert [stage["done"] for stage in found["stages"]] == [1, 1, 18]
     # Each stage begins after the soak of the one before.
     first, second, third = found["stages"]
     assert gap(first["ends"], second["begins"]) == HOUR
@@ -115,7 +115,7 @@ def test_campaign_is_played_to_its_end_and_changes_nothing() -> None:
     assert [budget["kind"], budget["used"], budget["most"]] == ["in-flight", 2, 4]
     (reboots,) = found["interruptions"]
     assert [reboots["kind"], reboots["vms"], reboots["still_down"]] == ["reboot", 60, 0]
-    assert sum(each["done"] for each in found["periods"]) == 20
+    assert sum(period["done"] for period in found["periods"]) == 20
     assert (found["reason"], found["has_windows"]) == ("CVE-2026-1234", False)
 
 
@@ -152,8 +152,8 @@ def noticed(minutes: int) -> Sample:
 def test_tenants_approve_as_fast_as_they_approved_past_work() -> None:
     world = world_of(fleet(20))
     fast, slow = (
-        simulation(world, PACE, approve=None, past=(noticed(each),) * 10)
-        for each in (3, 15)
+        simulation(world, PACE, approve=None, past=(noticed(minutes),) * 10)
+        for minutes in (3, 15)
     )
     for found in (fast, slow):
         assert [found["approve_percent"], found["approvals_measured"]] == [None, 10]
@@ -199,7 +199,9 @@ def test_failing_canary_halts_the_campaign() -> None:
     assert len(found["failed"]) == 1
     assert found["failed"][0] in found["halted"]
     # The failed call leaves its VMs down.
-    assert sum(each["still_down"] for each in found["interruptions"]) == 3
+    assert (
+        sum(interruption["still_down"] for interruption in found["interruptions"]) == 3
+    )
 
 
 def test_tolerated_failure_does_not_end_the_campaign() -> None:
@@ -235,7 +237,7 @@ def test_host_whose_steps_fail_is_counted_in_its_night_and_frees_its_scopes() ->
     failed = len(found["failed"])
     assert failed >= 2
     assert [found["left"], found["done"]] == [0, 40 - failed]
-    assert sum(each["failed"] for each in found["periods"]) == failed
+    assert sum(period["failed"] for period in found["periods"]) == failed
     # The VMs are in service, and the host keeps its place in the other budgets only.
     notice = found["budgets"][-1]
     assert [notice["kind"], notice["used"], notice["most"]] == ["overlap-notice", 1, 1]
@@ -261,22 +263,22 @@ def test_night_of_a_clock_change_is_as_long_as_the_others() -> None:
     world = world_of(fleet(40), start=parse_instant("2030-03-30T12:00:00Z"))
     found = simulation(world, WINDOW)
     assert found["state"] == "Done"
-    opens = [each["opens"] for each in found["periods"]]
+    opens = [period["opens"] for period in found["periods"]]
     assert opens[:2] == ["2030-03-31T00:30:00Z", "2030-03-31T23:30:00Z"]
-    assert {gap(each["opens"], each["closes"]) for each in found["periods"]} == {
+    assert {gap(period["opens"], period["closes"]) for period in found["periods"]} == {
         3 * HOUR
     }
-    done = [each["done"] for each in found["periods"]]
+    done = [period["done"] for period in found["periods"]]
     assert sum(done) == 40
     assert done[0] >= 5
-    for each in found["hosts"]:
-        starts = parse_instant(each["starts"])
+    for host in found["hosts"]:
+        starts = parse_instant(host["starts"])
         assert any(
             parse_instant(period["opens"])
             <= starts
             <= parse_instant(period["closes"]) - 45 * MINUTE
             for period in found["periods"]
-        ), each
+        ), host
 
 
 def test_end_is_near_the_forecast_of_the_plan_if_nothing_fails() -> None:
@@ -297,9 +299,9 @@ def test_migrations_of_a_host_share_its_time() -> None:
     found = simulation(world, PACE, impact="live-migrate", approve=0)
     assert [found["state"], found["done"]] == ["Done", 20]
     assert found["moves"]["vms"] > 0
-    for each in found["hosts"]:
-        if each["vms"]:
-            assert gap(each["starts"], each["ends"]) <= 91 * MINUTE, each
+    for host in found["hosts"]:
+        if host["vms"]:
+            assert gap(host["starts"], host["ends"]) <= 91 * MINUTE, host
 
 
 NIGHTS = """
@@ -325,10 +327,10 @@ def test_stuck_campaign_tells_why_its_hosts_wait(windows: str) -> None:
     assert [found["state"], found["is_stuck"]] == ["Running", True]
     assert found["left"] > 0
     assert found["waits"]
-    for each in found["waits"]:
-        assert any("only one at a time is allowed" in why for why in each["reasons"])
+    for wait in found["waits"]:
+        assert any("only one at a time is allowed" in why for why in wait["reasons"])
     # The end is that of the last progress.
-    assert found["ends"] == max(each["ends"] for each in found["hosts"])
+    assert found["ends"] == max(host["ends"] for host in found["hosts"])
 
 
 def test_what_the_service_does_now_is_left_out_and_told() -> None:
@@ -348,7 +350,7 @@ def test_cordons_and_states_are_copied() -> None:
     world.order(lambda work: cordons.cordon(work, "h0003"), reason="disk")
     copied = copied_of(world, text_of("")).store()
     hosts = copied.read(lambda reader: list(every(reader, kinds.ALL_HOSTS)))
-    assert [each.name for each in hosts if each.cordons] == ["h0003"]
+    assert [host.name for host in hosts if host.cordons] == ["h0003"]
     assert copied.read(lambda reader: list(every(reader, kinds.ALL_TOKENS))) == []
 
 
@@ -403,11 +405,11 @@ def test_five_nights_of_a_thousand_hosts_take_a_minute() -> None:
     failed = len(document["failed"])
     # The VMs of a failed host stay down, so hosts with VMs of the same scopes, which have
     # the same last digits here, wait for it.
-    digits = {each[-2:] for each in document["failed"]}
-    assert {each["host"][-2:] for each in document["waits"]} <= digits
+    digits = {failure[-2:] for failure in document["failed"]}
+    assert {wait["host"][-2:] for wait in document["waits"]} <= digits
     assert document["done"] + failed + document["left"] == 1_000
     assert document["left"] <= 10 * failed
-    nights = [each["done"] + each["failed"] for each in document["periods"]]
+    nights = [period["done"] + period["failed"] for period in document["periods"]]
     # Every other host was done in a night. Without the windows, one would be enough.
     assert sum(nights) == 1_000 - document["left"]
     assert len([hosts for hosts in nights if hosts]) >= 5

@@ -87,9 +87,9 @@ def test_plan_simulation_and_campaign_leave_out_the_same_host(name: str) -> None
     world = new_world(Limited(action=action, reason=REASON, vm=vm, host=host))
     campaign_text = text(impact)
     planned, played = plan(world, campaign_text), simulation(world, campaign_text)
-    expected = [each for each in ALL if each != name_of(1)]
+    expected = [host for host in ALL if host != name_of(1)]
     assert hosts_of(planned) == hosts_of(played) == expected
-    assert [each["host"] for each in planned["refused"]] == [name_of(1)]
+    assert [refusal["host"] for refusal in planned["refused"]] == [name_of(1)]
     assert REASON in planned["refused"][0]["message"]
     assert (played["state"], played["done"]) == ("Done", HOSTS - 1)
     start_text(world, campaign_text.text)
@@ -119,7 +119,7 @@ def test_limits_of_calls_that_are_not_made_leave_out_nothing() -> None:
 
 
 def test_campaign_of_which_no_host_is_possible_is_refused_by_both() -> None:
-    world = new_world(*(Limited(action=Action.START, host=each) for each in ALL))
+    world = new_world(*(Limited(action=Action.START, host=name) for name in ALL))
     campaign_text = text("reboot")
     for make in (plan, simulation):
         with pytest.raises(RefusedError, match="can be done: 4 unable"):

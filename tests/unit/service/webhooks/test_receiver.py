@@ -62,7 +62,7 @@ class Box(Mailbox):
         if self.is_busy:
             self.is_busy -= 1
             raise BusyError("too many requests are waiting")
-        self.messages = [each for each in self.messages if each not in messages]
+        self.messages = [sent for sent in self.messages if sent not in messages]
 
     async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
         self.dropped.append((len(messages), why))
@@ -124,7 +124,7 @@ class Told:
 @in_loop
 async def test_messages_are_sent_once_and_in_order() -> None:
     box = Box(limits.PAGE_MESSAGES * 2 + 1)
-    expected = [each.public_id for each in box.messages]
+    expected = [sent.public_id for sent in box.messages]
     told = Told(box)
     await told.run()
     assert told.ids == expected

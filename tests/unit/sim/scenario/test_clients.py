@@ -96,7 +96,10 @@ def outcomes(result: Result) -> set[Outcome]:
 
 
 def shipped() -> list[object]:
-    return [pytest.param(each, id=each.name) for each in builtin.scenarios()]
+    return [
+        pytest.param(builtin_scenario, id=builtin_scenario.name)
+        for builtin_scenario in builtin.scenarios()
+    ]
 
 
 @pytest.mark.parametrize("played", shipped())

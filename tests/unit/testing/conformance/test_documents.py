@@ -113,7 +113,7 @@ def test_no_document_makes_a_rule_raise(shown: list[tuple[Any, Any]]) -> None:
     """A document with members of any type gets a verdict and raises no error."""
     story = Story()
     for number, events in shown:
-        listed = [each for each in events if isinstance(each, dict)]
+        listed = [member for member in events if isinstance(member, dict)]
         story.show(*listed, number=number)
         story.approve(1)
     for rule in RULES:

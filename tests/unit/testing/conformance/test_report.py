@@ -57,8 +57,10 @@ def found(*witnesses: Witness, watched: Watched | None = None) -> Report:
 
 
 def only(value: dict[str, Any], clause: str = "1.10") -> dict[str, Any]:
-    [each] = [finding for finding in value["findings"] if finding["clause"] == clause]
-    return each
+    [finding_] = [
+        finding for finding in value["findings"] if finding["clause"] == clause
+    ]
+    return finding_
 
 
 def test_passed_check_lists_its_witnesses_and_their_bytes() -> None:
@@ -75,7 +77,7 @@ def test_passed_check_lists_its_witnesses_and_their_bytes() -> None:
             {"saw": "thing 9", "exchanges": [9]},
         ],
     }
-    assert [each["number"] for each in value["exchanges"]] == [3, 9]
+    assert [row["number"] for row in value["exchanges"]] == [3, 9]
     assert value["exchanges"][0] == {
         "number": 3,
         "at": "2030-03-17T17:46:40.123459Z",
@@ -163,7 +165,7 @@ def test_result_without_documents_is_not_passed() -> None:
 
 def test_text_shows_the_evidence_on_demand() -> None:
     many = found(*(witness(n) for n in range(1, 12)))
-    [finding] = [each for each in many.findings if each.clause == "1.10"]
+    [finding] = [finding for finding in many.findings if finding.clause == "1.10"]
     shown = list(evidence(finding))
     assert shown[:2] == [
         "saw thing 1",
@@ -178,6 +180,8 @@ def test_text_shows_the_evidence_on_demand() -> None:
 def test_lines_are_safe_for_terminals_and_tables() -> None:
     bad = found(witness(1, "a | b \x1b[31m"))
     assert "a \\| b \\x1b[31m" in markdown(bad, with_evidence=True)
-    [finding] = [each for each in bad.findings if isinstance(each.verdict, Failed)]
+    [finding] = [
+        finding for finding in bad.findings if isinstance(finding.verdict, Failed)
+    ]
     assert line(finding) == "it is so: a | b \x1b[31m"
     assert "\x1b" not in "".join(evidence(finding))

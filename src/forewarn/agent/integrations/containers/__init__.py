@@ -124,7 +124,7 @@ class ContainerWorker(Integration):
         ids = [container.id for group in groups for container in group]
         gone = self._memo.read().get(GONE, ())
         for name in (name for group in self._plan.containers for name in group):
-            is_there = name in known or any(each.startswith(name) for each in ids)
+            is_there = name in known or any(id_.startswith(name) for id_ in ids)
             if not is_there and name not in gone:
                 yield f"there is no container {name}"
 
@@ -140,7 +140,7 @@ class ContainerWorker(Integration):
         for number in range(ROUNDS_MAX + 1):
             # Containers that others have paused are ignored.
             chosen = self._chosen(context)
-            groups = [up for each in chosen if (up := [c for c in each if c.is_up])]
+            groups = [up for group in chosen if (up := [c for c in group if c.is_up])]
             if not (left := [container for group in groups for container in group]):
                 return Result(
                     detail=", ".join(done) or "none of the containers was running"
@@ -243,11 +243,11 @@ class ContainerWorker(Integration):
         """
         containers = self._engine.inspect(group, context)
         lost = group.keys() - {container.id for container in containers}
-        recreated = self._engine.inspect([group[each] for each in lost], context)
+        recreated = self._engine.inspect([group[id_] for id_ in lost], context)
         running = {container.name for container in recreated if container.is_up}
         faults += [
             f"{name} was removed in the meantime and cannot be started"
-            for name in sorted(group[each] for each in lost)
+            for name in sorted(group[id_] for id_ in lost)
             if name not in running
         ]
         idle = [
@@ -300,7 +300,7 @@ class ContainerWorker(Integration):
         if self._plan.containers:
             groups = [self._engine.inspect(g, context) for g in self._plan.containers]
             yield from self._missing(groups)
-            chosen = [each for group in groups for each in group]
+            chosen = [container for group in groups for container in group]
             for container in chosen:
                 if container.vanishes and not self._plan.pauses:
                     yield (

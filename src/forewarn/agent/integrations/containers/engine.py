@@ -118,7 +118,7 @@ class Engine:
             *(f"label={label}" for label in labels),
             *(f"status={status}" for status in STATUSES[self._word]),
         ]
-        arguments = [word for each in filters for word in ("--filter", each)]
+        arguments = [word for filter_ in filters for word in ("--filter", filter_)]
         output = self._run(("ps", "--quiet", "--no-trunc", *arguments), context)
         if output.status != 0:
             raise self._failed("ps", output)

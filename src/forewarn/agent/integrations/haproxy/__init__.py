@@ -166,12 +166,12 @@ class HaproxyWorker(Integration):
                     "admin: add `level admin` to that `stats socket`"
                 )
             missing = [
-                each
-                for each in missing
-                if not any(_matches(each, server) for server in servers)
+                pattern
+                for pattern in missing
+                if not any(_matches(pattern, server) for server in servers)
             ]
         if not problems:
-            problems += [f"there is no server {each}" for each in missing]
+            problems += [f"there is no server {pattern}" for pattern in missing]
         return problems + advice
 
     # One check of all proxies
@@ -186,7 +186,7 @@ class HaproxyWorker(Integration):
         for runtime in self._runtimes:
             try:
                 servers = _chosen(runtime.servers(context), patterns)
-                if fresh := [each for each in servers if not each.is_out]:
+                if fresh := [server_ for server_ in servers if not server_.is_out]:
                     self._remember(runtime.place, fresh, DRAIN)
                     for server in fresh:
                         runtime.set_state(server, DRAIN, context)
@@ -198,22 +198,24 @@ class HaproxyWorker(Integration):
                 refused.append(error.message)
                 continue
             refused += [
-                f"{runtime.place}: {each.label} is in `show servers state` but not in "
+                f"{runtime.place}: {server_.label} is in `show servers state` but not in "
                 "`show stat`, so the number of its sessions is unknown"
-                for each in servers
-                if not each.is_counted
+                for server_ in servers
+                if not server_.is_counted
             ]
             drained.away += [
-                f"{runtime.place}: {each.label} is not drained yet"
-                for each in servers
-                if not each.is_out
+                f"{runtime.place}: {server_.label} is not drained yet"
+                for server_ in servers
+                if not server_.is_out
             ]
-            drained.servers += [(runtime, each) for each in servers]
+            drained.servers += [(runtime, server_) for server_ in servers]
         if refused:
             raise HandlerError("; ".join(refused + drained.away))
         if not drained.away:
             for pattern in patterns:
-                if not any(_matches(pattern, each) for _, each in drained.servers):
+                if not any(
+                    _matches(pattern, server_) for _, server_ in drained.servers
+                ):
                     raise HandlerError(
                         f"there is no server {pattern} at "
                         f"{', '.join(self._options.socket)}"

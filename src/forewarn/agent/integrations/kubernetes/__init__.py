@@ -272,7 +272,7 @@ class KubernetesWorker(Integration):
         if not is_on:
             record = read_record(node)
             others = record.others(job.handler)
-            used = {kind for each in others for kind in each.conditions}
+            used = {kind for record in others for kind in record.conditions}
             conditions = record.handlers[job.handler].conditions
             kinds = tuple(
                 kind for kind in conditions if kind not in used and is_on_at(node, kind)

@@ -108,7 +108,7 @@ def status_patch(
     return {
         "status": {
             "conditions": [
-                _condition(node, each, notice, is_on=is_on, now=now) for each in types
+                _condition(node, kind, notice, is_on=is_on, now=now) for kind in types
             ]
         }
     }
@@ -116,7 +116,7 @@ def status_patch(
 
 def is_on_at(node: Mapping[str, Any], kind: str) -> bool:
     """Return whether a condition of this type is True."""
-    return any(_is(each, kind, "True") for each in _conditions_of(node))
+    return any(_is(condition_, kind, "True") for condition_ in _conditions_of(node))
 
 
 def unset_types(
@@ -182,9 +182,9 @@ def _condition(
 ) -> dict[str, Any]:
     status = "True" if is_on else "False"
     since = moment = _second(now)
-    for each in _conditions_of(node):
-        if _is(each, kind, status):
-            since = str(each.get("lastTransitionTime") or moment)
+    for condition_ in _conditions_of(node):
+        if _is(condition_, kind, status):
+            since = str(condition_.get("lastTransitionTime") or moment)
     reason, message = _words(kind, notice, is_on=is_on)
     return {
         "type": kind,

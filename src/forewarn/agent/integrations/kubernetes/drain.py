@@ -300,7 +300,7 @@ def _left(pods: Iterable[Pod]) -> str:
     names = {Fate.EVICT: "new in the meantime"}
     shown = [
         f"{number} {names.get(fate, fate.value)}"
-        for fate, number in sorted(counts.items(), key=lambda each: each[0].name)
+        for fate, number in sorted(counts.items(), key=lambda item: item[0].name)
     ]
     return f", {sum(counts.values())} left ({', '.join(shown)})"
 

@@ -138,12 +138,12 @@ def read_record(node: Mapping[str, Any]) -> Record:
         return Record()
     handlers: dict[str, Changes] = {}
     for name, entry in members(whole.get("handlers")).items():
-        each = members(entry)
+        entry_ = members(entry)
         handlers[name] = Changes(
-            cordon=each.get("cordon") is True,
-            taints=tuple(map(str, items(each.get("taints")))),
-            conditions=tuple(map(str, items(each.get("conditions")))),
-            excludes=each.get("excludes") is True,
+            cordon=entry_.get("cordon") is True,
+            taints=tuple(map(str, items(entry_.get("taints")))),
+            conditions=tuple(map(str, items(entry_.get("conditions")))),
+            excludes=entry_.get("excludes") is True,
         )
     return Record(
         handlers=handlers,
@@ -174,7 +174,9 @@ def prepare_patch(
     before = record.handlers.get(handler, Changes())
     marks = dict.fromkeys(before.taints)
     if taint is not None:
-        ours = {each for changed in record.handlers.values() for each in changed.taints}
+        ours = {
+            taint_ for changed in record.handlers.values() for taint_ in changed.taints
+        }
         taints, is_ours = _tainted(spec, taint, ours)
         if is_ours:
             marks[taint.identity] = None
@@ -212,9 +214,9 @@ def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
         there = {_mark_of(taint) for taint in _taints(_at(node, "spec"))}
         # Other programs' taints do not matter; only those of the patch are checked.
         names += [
-            f"the taint {_identity(each)}"
-            for each in objects(spec["taints"])
-            if _mark_of(each) not in there
+            f"the taint {_identity(taint_)}"
+            for taint_ in objects(spec["taints"])
+            if _mark_of(taint_) not in there
         ]
     return names
 
@@ -251,10 +253,10 @@ def taints_left(
     spec = members(patch.get("spec"))
     if "taints" not in spec:
         return []
-    kept_ids = {_identity(each) for each in objects(spec["taints"])}
+    kept_ids = {_identity(taint_) for taint_ in objects(spec["taints"])}
     gone = {_identity(taint) for taint in _taints(_at(before, "spec"))} - kept_ids
     left = map(_identity, _taints(_at(node, "spec")))
-    return [f"the taint {each}" for each in left if each in gone]
+    return [f"the taint {taint}" for taint in left if taint in gone]
 
 
 def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | None:
@@ -266,19 +268,23 @@ def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | Non
     changes: dict[str, Any] = {}
     labels: dict[str, str | None] = {}
     cordoned, excluded = record.cordoned, record.excluded
-    if changed.cordon and cordoned and not any(each.cordon for each in others):
+    if changed.cordon and cordoned and not any(record_.cordon for record_ in others):
         cordoned = False
         if spec.get("unschedulable") is True:
             changes["unschedulable"] = None
-    if changed.excludes and excluded and not any(each.excludes for each in others):
+    if (
+        changed.excludes
+        and excluded
+        and not any(record_.excludes for record_ in others)
+    ):
         excluded = False
         if _is_excluded(node):
             labels[EXCLUDED] = None
-    gone = set(changed.taints).difference(*(each.taints for each in others))
+    gone = set(changed.taints).difference(*(record_.taints for record_ in others))
     taints_kept = [taint for taint in _taints(spec) if _identity(taint) not in gone]
     if len(taints_kept) < len(_taints(spec)):
         changes["taints"] = taints_kept or None
-    left = {name: each for name, each in record.handlers.items() if name != handler}
+    left = {name: other for name, other in record.handlers.items() if name != handler}
     return _patch(
         node,
         changes,
@@ -291,11 +297,15 @@ def _tainted(
     spec: Mapping[str, Any], taint: Taint, ours: set[str]
 ) -> tuple[list[Any] | None, bool]:
     """Return the taints to set, None: unchanged, and whether forewarn owns this one."""
-    same = [each for each in _taints(spec) if _identity(each) == taint.identity]
+    same = [
+        present for present in _taints(spec) if _identity(present) == taint.identity
+    ]
     is_ours = not same or taint.identity in ours
     if not is_ours or (same and str(same[0].get("value") or "") == taint.value):
         return None, is_ours
-    others = [each for each in _taints(spec) if _identity(each) != taint.identity]
+    others = [
+        present for present in _taints(spec) if _identity(present) != taint.identity
+    ]
     fresh = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     return [*others, fresh], True
 

@@ -210,9 +210,9 @@ class PacemakerWorker(Integration):
             return others
         attribute = self._plan.health_attribute
         return tuple(
-            each
-            for each in others
-            if not _is_bad(self._pacemaker.query(each, attribute, context))
+            node
+            for node in others
+            if not _is_bad(self._pacemaker.query(node, attribute, context))
         )
 
     def _rivals(self, name: str, context: RunContext) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ class PacemakerWorker(Integration):
             return ()
         others = (node.name for node in cluster.nodes if node.name != name)
         return tuple(
-            each for each in others if self._pacemaker.query(each, MARK, context)
+            node for node in others if self._pacemaker.query(node, MARK, context)
         )
 
     def _wait_moved(

@@ -90,9 +90,9 @@ class Cluster:
 
     def node(self, name: str) -> ClusterNode:
         """Return a node; raises HandlerError."""
-        for each in self.nodes:
-            if each.name == name:
-                return each
+        for node_ in self.nodes:
+            if node_.name == name:
+                return node_
         known = ", ".join(node.name for node in self.nodes) or "none"
         raise HandlerError(
             f"the cluster has no node {name}: set `node` to one of these names: {known}"
@@ -109,7 +109,7 @@ class Cluster:
     def others(self, name: str) -> tuple[str, ...]:
         """Return the other nodes that can host resources."""
         return tuple(
-            each.name for each in self.nodes if each.can_host and each.name != name
+            node_.name for node_ in self.nodes if node_.can_host and node_.name != name
         )
 
     def lacks(self, needs: Collection[tuple[str, bool]], but: str) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def _node(attributes: Attributes) -> ClusterNode:
         is_standby=is_standby,
         can_host=is_online
         and not is_standby
-        and not any(_is(attributes, each) for each in hampered)
+        and not any(_is(attributes, attribute) for attribute in hampered)
         and attributes.get("health", "green") != "red"
         and attributes.get("type", "member") in HOSTS,
     )

@@ -127,9 +127,9 @@ def read_status(body: object) -> Status:
         name=str(about.get("name", "")),
         scope=str(about.get("scope", "")),
         streams_to=frozenset(
-            str(each.get("application_name", ""))
-            for each in objects(status.get("replication"))
-            if each.get("state") == "streaming"
+            str(standby.get("application_name", ""))
+            for standby in objects(status.get("replication"))
+            if standby.get("state") == "streaming"
         ),
         is_streaming=status.get("replication_state", "streaming") == "streaming",
         is_primary=status.get("role") in _PRIMARY and status.get("state") in UP,
@@ -143,7 +143,7 @@ def read_cluster(body: object) -> Cluster:
         raise HandlerError("the server at `url` reports no cluster")
     plan = members(members_read.get("scheduled_switchover"))
     return Cluster(
-        members=tuple(_member(each) for each in objects(members_read["members"])),
+        members=tuple(_member(entry) for entry in objects(members_read["members"])),
         is_paused=bool(members_read.get("pause")),
         plan=_plan(plan) if plan else None,
     )
@@ -226,12 +226,12 @@ def choose(
     if fit := [member for member in others if not hindrances[member.name]]:
         best = min(
             fit,
-            key=lambda each: (
-                wanted.index(each.name) if wanted else 0,
-                each.role not in _SYNCHRONOUS,
-                -each.rank,
-                each.lag or 0,
-                each.name,
+            key=lambda member: (
+                wanted.index(member.name) if wanted else 0,
+                member.role not in _SYNCHRONOUS,
+                -member.rank,
+                member.lag or 0,
+                member.name,
             ),
         )
         return best.name, ""

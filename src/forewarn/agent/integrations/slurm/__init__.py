@@ -165,9 +165,9 @@ def _awaited(node: Node, jobs: Sequence[SlurmJob], refused: Mapping[str, str]) -
     sentence = f"for {counted(jobs)} on {node.name}"
     if not refused:
         return sentence
-    each, why = next(iter(refused.items()))
+    first, why = next(iter(refused.items()))
     others = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-    return f"{sentence}; {each}{others} could not be requeued: {why}"
+    return f"{sentence}; {first}{others} could not be requeued: {why}"
 
 
 def _prepared(node: Node) -> str:

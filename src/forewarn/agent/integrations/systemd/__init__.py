@@ -246,7 +246,7 @@ class SystemdWorker(Integration):
 
     def _check_still_stopped(self, context: RunContext) -> None:
         """Raise HandlerError if a stopped unit runs again."""
-        names = [each for group in self._memo.groups(STOPPED) for each in group]
+        names = [unit for group in self._memo.groups(STOPPED) for unit in group]
         raise_faults(
             f"{unit.name} was restarted after it was stopped"
             + (f": check {', '.join(unit.started_by)}" if unit.started_by else "")

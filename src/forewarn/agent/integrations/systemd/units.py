@@ -77,7 +77,9 @@ class Unit:
         """Return the units that these properties name."""
         return tuple(
             dict.fromkeys(
-                word for each in properties for word in self.value(each).split()
+                word
+                for property_ in properties
+                for word in self.value(property_).split()
             )
         )
 

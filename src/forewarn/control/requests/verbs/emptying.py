@@ -111,8 +111,8 @@ def check_can_be_emptied(
         pool: work.tx.ranked(kinds.ROOMS_WITH_SPACE, pool, limit=PAGE_ROWS)
         for pool in {room.pool for room in rooms}
     }
-    free = {pool: sum(each.free for each in space) for pool, space in spaces.items()}
-    own = {each.host: each.free for space in spaces.values() for each in space}
+    free = {pool: sum(room.free for room in space) for pool, space in spaces.items()}
+    own = {room.host: room.free for space in spaces.values() for room in space}
     reserved = {
         pool: _places_kept(work, pool, reserve) if len(space) < PAGE_ROWS else 0
         for pool, space in spaces.items()
@@ -134,7 +134,7 @@ def check_can_be_emptied(
         if not blockers:
             return
         reasons[room.host] = blockers[0]
-    least = min(fitting or rooms, key=lambda each: (each.used, each.host))
+    least = min(fitting or rooms, key=lambda room: (room.used, room.host))
     because = reasons.get(least.host)
     raise HinderedError(
         f"none of these {len(hosts)} hosts can be emptied: "
@@ -148,7 +148,7 @@ def check_can_be_emptied(
 def _places_kept(work: Work, pool: str, reserve: Amount) -> int:
     """Return how many places of a pool the reserve keeps; 0: not all hosts have a limit."""
     sums = reserves.pool_sums(work.tx, pool) if reserve.value else ()
-    return next((each.reserve(reserve) for each in sums if each.key == PLACES), 0)
+    return next((sum_.reserve(reserve) for sum_ in sums if sum_.key == PLACES), 0)
 
 
 def _sums(

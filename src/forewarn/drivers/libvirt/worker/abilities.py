@@ -33,11 +33,11 @@ def limits_of(domains: Domains, domain: Domain) -> dict[str, str]:
 def bound_device(xml: str) -> str:
     """Return the type of a device that binds a domain to its host; empty: it has none."""
     devices = ET.fromstring(xml).find("./devices")  # noqa: S314
-    for each in () if devices is None else devices:
-        if each.find("./teaming") is not None:
+    for device in () if devices is None else devices:
+        if device.find("./teaming") is not None:
             continue
-        if each.tag == "hostdev" and each.get("type") in BOUND:
-            return str(each.get("type"))
-        if each.tag == "interface" and each.get("type") == "hostdev":
+        if device.tag == "hostdev" and device.get("type") in BOUND:
+            return str(device.get("type"))
+        if device.tag == "interface" and device.get("type") == "hostdev":
             return "pci"
     return ""

@@ -77,8 +77,8 @@ def element_of(images: Iterable[Image]) -> str:
     """Return the note as an element."""
     root = ET.Element("disks")
     for image in images:
-        each = ET.SubElement(root, "disk", path=image.path, pool=image.pool)
-        each.text = image.xml
+        element = ET.SubElement(root, "disk", path=image.path, pool=image.pool)
+        element.text = image.xml
     return ET.tostring(root, encoding="unicode")
 
 
@@ -95,8 +95,12 @@ def images_noted_in(xml: str) -> list[Image]:
 
 def _images_under(note: ET.Element) -> list[Image]:
     return [
-        Image(path=each.get("path", ""), pool=each.get("pool", ""), xml=each.text or "")
-        for each in note.findall("./disk")
+        Image(
+            path=element.get("path", ""),
+            pool=element.get("pool", ""),
+            xml=element.text or "",
+        )
+        for element in note.findall("./disk")
     ]
 
 

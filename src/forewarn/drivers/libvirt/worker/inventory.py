@@ -194,7 +194,7 @@ def _rank(inventory: HostInventory, vm: str) -> int:
 
 def _presences(api: Any, conn: Any) -> dict[str, str]:
     return dict(
-        _each_domain(api, conn, lambda each: (str(each.name()), _presence(each)))
+        _each_domain(api, conn, lambda domain: (str(domain.name()), _presence(domain)))
     )
 
 
@@ -217,7 +217,7 @@ def _host(api: Any, conn: Any) -> HostInventory:
     _, mebibytes, vcpu = conn.getInfo()[:3]
     name = str(conn.getHostname())
     fixed = _fixed_addresses(api, conn)
-    domains = list(_each_domain(api, conn, lambda each: _domain(api, each, fixed)))
+    domains = list(_each_domain(api, conn, lambda domain: _domain(api, domain, fixed)))
     return HostInventory(
         host={"name": name, "vcpu": vcpu, "memory": mebibytes},
         vms=[{**domain.vm, "host": name} for domain in domains],
@@ -258,13 +258,13 @@ def addresses_in(xml: str, fixed: dict[str, str]) -> list[str]:
     for interface in ET.fromstring(xml).findall("./devices/interface"):  # noqa: S314
         addresses.update(
             value
-            for each in interface.findall("./filterref/parameter[@name='IP']")
-            if (value := each.get("value"))
+            for element in interface.findall("./filterref/parameter[@name='IP']")
+            if (value := element.get("value"))
         )
         addresses.update(
             value
-            for each in interface.findall("./ip")
-            if (value := each.get("address"))
+            for element in interface.findall("./ip")
+            if (value := element.get("address"))
         )
         mac = interface.find("./mac")
         address = "" if mac is None else mac.get("address", "").lower()
@@ -277,8 +277,8 @@ def hosts_in(xml: str) -> dict[str, str]:
     """Return the addresses that a network gives to MAC addresses."""
     return {
         mac.lower(): ip
-        for each in ET.fromstring(xml).findall("./ip/dhcp/host")  # noqa: S314
-        if (mac := each.get("mac")) and (ip := each.get("ip"))
+        for element in ET.fromstring(xml).findall("./ip/dhcp/host")  # noqa: S314
+        if (mac := element.get("mac")) and (ip := element.get("ip"))
     }
 
 
@@ -299,5 +299,7 @@ def _leased(api: Any, domain: Any) -> list[str]:
     except api.libvirtError:
         return []
     return sorted(
-        each["addr"] for leased in interfaces.values() for each in leased["addrs"] or ()
+        address["addr"]
+        for leased in interfaces.values()
+        for address in leased["addrs"] or ()
     )
