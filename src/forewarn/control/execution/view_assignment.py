@@ -15,6 +15,7 @@ from forewarn.control.transactions.work import Work
 from forewarn.fleet import views as fleet_views
 from forewarn.fleet.model import Host, Scope, Vm
 from forewarn.protocol import documents
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import ViewInput
 from forewarn.protocol.views import (
     END_OF_TIME,
@@ -61,7 +62,7 @@ def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
         _inherit(work, view, old)
         if old.was_enabled:
             left = with_marks(left, [old])[-LEFT_VIEWS_MAX:]
-    return work.save_vm(vm, replace(vm, view=view.view_id, left_views=left))
+    return work.save_vm(vm, changed(vm, view=view.view_id, left_views=left))
 
 
 def _inherit(work: Work, view: View, old: View) -> None:
@@ -103,7 +104,7 @@ def _new_view(work: Work, wanted: View) -> View:
         other.is_enabled
         for other in every(work.tx, kinds.VIEWS_OF_ENABLING, wanted.enabling)
     )
-    view = work.tx.add(replace(wanted, epoch=work.next_epoch()))
+    view = work.tx.add(changed(wanted, epoch=work.next_epoch()))
     if are_enabled:
         return enable_view(work, view)
     work.publish_view(view)

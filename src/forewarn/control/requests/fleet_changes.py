@@ -46,6 +46,7 @@ from forewarn.fleet.model import (
     VmState,
 )
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.notes import Change as Happened
 from forewarn.protocol.notes import host_changed, vm_changed
 from forewarn.protocol.operations import (
@@ -334,7 +335,7 @@ def _apply_vm(work: Work, change: Change) -> set[str]:
         return {before.scope}
     if before is None:
         fleet_conflicts.check_destination(work.tx, after, work.host(after.host))
-        added = work.tx.add(replace(after, view=""))
+        added = work.tx.add(changed(after, view=""))
         work.rooms.change_vm(None, added)
         work.tell_guest(_seat(work, added, after))
         downtime.appear(work, added)
