@@ -34,11 +34,11 @@ def test_old_result_is_unknown_and_says_what_it_was() -> None:
 
 
 def test_result_after_one_that_was_too_old_is_news() -> None:
-    asked = board()
-    asked.take(result())
-    assert not asked.take(result(at=AT + MINUTE))
+    checks = board()
+    checks.take(result())
+    assert not checks.take(result(at=AT + MINUTE))
     # Until then the check was unknown, and campaigns waited for it.
-    assert asked.take(result(at=AT + 2 * MINUTE + 1))
+    assert checks.take(result(at=AT + 2 * MINUTE + 1))
 
 
 def test_result_of_an_earlier_question_does_not_replace_a_later_one() -> None:
