@@ -102,7 +102,7 @@ def test_next_read_depends_on_what_changed_and_not_on_the_hosts() -> None:
         world.advance("1m")
         memory = CampaignMemory()
         _, first = kept(world, memory)
-        assert first["all_operations"] > hosts
+        assert first["operations_of_request"] > hosts
         world.advance("20m")
         _, read = kept(world, memory)
         assert kept(world, memory)[1].total() < 10
@@ -121,7 +121,7 @@ def test_all_hosts_are_read_again_after_very_many_changes(
     monkeypatch.setattr(campaign_memory, "ENTRIES_MAX", 3)
     world.advance("25m")
     _, rows = kept(world, memory)
-    assert rows["all_operations"]
+    assert rows["operations_of_request"]
     check(world, memory)
 
 

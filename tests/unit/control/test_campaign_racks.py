@@ -1,7 +1,7 @@
 """The hosts of a campaign by stage and rack add up to the counts of the campaign."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,17 +130,24 @@ def test_only_the_hosts_of_the_campaign_are_read(
     text = file_of(TWO_STAGES).replace("{ all = true }", '{ rack = ["r3", "r4"] }')
     start_text(world, text)
     read: list[tuple[Any, ...]] = []
-    pages = Connection.pages
+    rows, pages = Connection.rows, Connection.pages
 
-    def noted(self: Connection, *given: Any) -> Iterator[Any]:
-        for page in pages(self, *given):
+    def noted_rows(self: Connection, *arguments: Any) -> Sequence[Any]:
+        result = rows(self, *arguments)
+        read.extend(result)
+        return result
+
+    def noted_pages(self: Connection, *arguments: Any) -> Iterator[Any]:
+        for page in pages(self, *arguments):
             read.extend(page)
             yield page
 
-    monkeypatch.setattr(Connection, "pages", noted)
+    running = campaign(world)
+    monkeypatch.setattr(Connection, "rows", noted_rows)
+    monkeypatch.setattr(Connection, "pages", noted_pages)
     snapshot = snapshots_of(file)
     stored = snapshot.read(
-        lambda reader: campaign_racks.campaign_racks(reader, campaign(world))
+        lambda reader: campaign_racks.campaign_racks(reader, running)
     )
     snapshot.close()
     assert {rack["rack"] for rack in stored["racks"]} == {"r3", "r4"}
