@@ -71,7 +71,7 @@ TENANT_ENTRIES = (
             ),
             Refusal(
                 when="neither a time nor --clear is given",
-                sentences=("give a time, or end a deferral, not both",),
+                sentences=("give either a time or the end of a deferral",),
             ),
             Refusal(
                 when="--clear is given, and it is not deferred",

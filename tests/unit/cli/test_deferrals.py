@@ -55,7 +55,7 @@ def test_tenant_defers_and_expedites_its_maintenance(
     for wrong in ((), ("--clear", *later)):
         ended = forewarn("defer", "web_0", *wrong, *tenant)
         assert ended.status == 4
-        assert "give a time, or end a deferral, not both" in ended.err
+        assert "give either a time or the end of a deferral" in ended.err
     ended = forewarn("expedite", "web_0", "--reason", "ready", *tenant)
     assert ended.out == (
         "the maintenance of VM web_0 comes first when its host can be maintained, and is "

@@ -184,7 +184,7 @@ def _defer(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.VM_OR_SCOPE)
     if clears == (until is not None):
         raise RefusedError(
-            "give a time, or end a deferral, not both",
+            "give either a time or the end of a deferral",
             hint="Add --until +2d, or --clear (`clear` in a request).",
         )
 
