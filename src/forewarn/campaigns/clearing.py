@@ -289,7 +289,7 @@ def _no_destination(fleet: FleetMap, host: int, targets: Targets) -> Refusal | N
         return None
     vm, why = obstacle
     scope = fleet.each_vm.scope[vm]
-    reason = _reason({host_.why for host_ in why.unfit})
+    reason = _reason({unfit.why for unfit in why.unfit})
     return Refusal(
         host=fleet.names[host],
         reason=reason,

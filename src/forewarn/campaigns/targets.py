@@ -354,9 +354,11 @@ class Targets:
             ]
             hosts = hosts + [vms.host[neighbour] for neighbour in near[:NEAR_MAX]]
         return [
-            host_
-            for host_ in dict.fromkeys(hosts)
-            if host_ != host and fleet.is_open(host_) and fleet.pool.of[host_] == pool
+            candidate
+            for candidate in dict.fromkeys(hosts)
+            if candidate != host
+            and fleet.is_open(candidate)
+            and fleet.pool.of[candidate] == pool
         ]
 
     def _roomiest(self, pool: int, name: str) -> list[int]:

@@ -239,9 +239,9 @@ def _replaced(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
         views=_changed(old.views, views),
         views_gone=tuple(name for name in old.views if name not in views),
         guests=tuple(
-            guest_.guest
-            for name, guest_ in guests.items()
-            if old.guests.get(name) != guest_
+            fresh.guest
+            for name, fresh in guests.items()
+            if old.guests.get(name) != fresh
         ),
         guests_gone=tuple(name for name in old.guests if name not in guests),
     )
@@ -264,16 +264,14 @@ def _merged(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
         digest=line.digest or ("" if line.has_content else old.digest),
         views={name: view for name, view in views.items() if name not in views_gone},
         guests={
-            name: guest_ for name, guest_ in guests.items() if name not in guests_gone
+            name: known for name, known in guests.items() if name not in guests_gone
         },
     )
     return after, Publication(
         views=_changed(old.views, newest),
         views_gone=views_gone,
         guests=tuple(
-            guest_.guest
-            for name, guest_ in came.items()
-            if old.guests.get(name) != guest_
+            fresh.guest for name, fresh in came.items() if old.guests.get(name) != fresh
         ),
         guests_gone=guests_gone,
     )

@@ -138,8 +138,8 @@ class Expected:
             return None
         hosts = max(0, self.campaign.stage_left)
         ahead = sum(
-            stage_.hosts - dict(self.campaign.skipped_ahead).get(number, 0)
-            for number, stage_ in enumerate(self.campaign.stages, start=1)
+            terms.hosts - dict(self.campaign.skipped_ahead).get(number, 0)
+            for number, terms in enumerate(self.campaign.stages, start=1)
             if self.campaign.stage < number < stage
         )
         waiting = max(0, hosts + ahead - self.line.in_flight)

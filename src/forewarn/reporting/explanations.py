@@ -313,7 +313,7 @@ def _partners_of(reader: Reader, host: Host) -> Iterator[str]:
         return
     pool = place("pool", host.pool)
     hosts = reader.select(kinds.HOSTS_AT_PLACE, pool, limit=PARTNERS_MAX + 2)
-    others = [host_.name for host_ in hosts if host_.name != host.name]
+    others = [other.name for other in hosts if other.name != host.name]
     yield explained.partners(
         host.pool, others[:PARTNERS_MAX], is_cut=len(others) > PARTNERS_MAX
     )

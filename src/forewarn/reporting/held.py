@@ -61,12 +61,12 @@ def by_scopes(
     """
     all_held: list[Held] = []
     left = OPERATIONS_MAX
-    for looked, scope_ in enumerate(_scopes(reader, scope)):
+    for looked, limited in enumerate(_scopes(reader, scope)):
         if looked == SCOPES_MAX or left <= 0:
             return all_held, False
-        if tenant not in {"", scope_.tenant}:
+        if tenant not in {"", limited.tenant}:
             continue
-        held = list(islice(_held(reader, scope_.name), left))
+        held = list(islice(_held(reader, limited.name), left))
         left -= len(held)
         for kind in (WindowClosed, Deferred):
             of_kind = [blocker for blocker in held if type(blocker) is kind]
@@ -75,7 +75,7 @@ def by_scopes(
                 all_held.append(
                     Held(
                         blocker=first,
-                        tenant=scope_.tenant,
+                        tenant=limited.tenant,
                         hosts=len(of_kind),
                         until=end_of(first),
                     )

@@ -191,9 +191,7 @@ class Positions:
         for vm, position in self._of.items():
             position.vm, position.is_present = vm, True
         self._free = [*range(len(self._of), len(self._all))]
-        return dict(
-            zip(before, (position_.name for position_ in self._all), strict=True)
-        )
+        return dict(zip(before, (place.name for place in self._all), strict=True))
 
     async def serve(self, wanted: Mapping[str, str]) -> dict[str, ForewarnError]:
         """Serve these VMs and no others; return the errors of VMs that are not served.
@@ -286,9 +284,7 @@ class Positions:
         try:
             position.at = self._next_place()
         except RefusedError:
-            gone = next(
-                (position_ for position_ in self._all if not position_.is_present), None
-            )
+            gone = next((place for place in self._all if not place.is_present), None)
             if gone is None:
                 raise
             del self._of[gone.vm]

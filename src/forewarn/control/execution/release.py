@@ -91,9 +91,7 @@ def scopes_of(work: Work, operation_id: str) -> set[str]:
     """Return the scopes whose safety rows a release of the operation must lock."""
     operation = work.operation(operation_id)
     companions = _companions(work, operation)
-    return {
-        scope for operation_ in (operation, *companions) for scope in operation_.scopes
-    }
+    return {scope for member in (operation, *companions) for scope in member.scopes}
 
 
 def _companions(work: Work, operation: Operation) -> list[Operation]:

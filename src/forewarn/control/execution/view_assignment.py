@@ -74,9 +74,9 @@ def _inherit(work: Work, view: View, old: View) -> None:
     if not old.is_enabled:
         return
     if not view.is_enabled:
-        for view_ in list(every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)):
-            if not view_.is_enabled:
-                enable_view(work, view_, like=old)
+        for other in list(every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)):
+            if not other.is_enabled:
+                enable_view(work, other, like=old)
     elif old.shows_events and not view.shows_events:
         # A delay must not hide events that the VM has seen.
         view = work.tx.replace(view, end_delays(view, until=END_OF_TIME))

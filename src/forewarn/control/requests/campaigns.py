@@ -200,7 +200,7 @@ def pause(work: Work, name: str) -> CampaignRecord:
     """Let the campaign announce no host until the actor resumes it."""
     old = find_open(work, name)
     actor = work.who.actor
-    if any(pause_.by.is_same_as(actor) for pause_ in old.pauses):
+    if any(earlier.by.is_same_as(actor) for earlier in old.pauses):
         raise RefusedError(
             f"campaign {old.name} is already paused by {actor.text}",
             hint=f"Run `forewarn campaign resume {old.name} --reason TEXT` first to change "
@@ -258,16 +258,16 @@ def resume(
     ignored = tuple(dict.fromkeys((*old.despite, *despite)))
     unanswered = campaign_checks.unanswered(work, replace(old, despite=ignored))
     left = tuple(
-        pause_
-        for pause_ in old.pauses
+        earlier
+        for earlier in old.pauses
         if not by_all
-        and not pause_.by.is_same_as(work.who.actor)
+        and not earlier.by.is_same_as(work.who.actor)
         # It continues without the checks that paused it.
-        and not (despite and pause_.is_of_checks and not unanswered)
+        and not (despite and earlier.is_of_checks and not unanswered)
     )
     if old.halt is None and left == old.pauses:
         campaign_checks.refuse_unanswered(old, left, unanswered)
-        owners = listed([pause_.by.text for pause_ in left])
+        owners = listed([earlier.by.text for earlier in left])
         raise RefusedError(
             f"campaign {old.name} is paused by {owners}, not by {work.who.actor.text}",
             hint=f"Run `forewarn campaign resume {old.name} --all-owners --reason TEXT` to "

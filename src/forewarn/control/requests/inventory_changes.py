@@ -97,8 +97,8 @@ def _check_removals(
     removed: Sequence[object], hosts: Sequence[Host], vms: Sequence[Vm], most: Amount
 ) -> None:
     """Raise RefusedError if more is removed than the inventory may remove."""
-    for kind, every_ in ((Host, hosts), (Vm, vms)):
-        total = sum(_counts(record) for record in every_)
+    for kind, present in ((Host, hosts), (Vm, vms)):
+        total = sum(_counts(record) for record in present)
         lost = sum(isinstance(record, kind) and _counts(record) for record in removed)
         if lost > (allowed := most.of(total)):
             noun = "host" if kind is Host else "VM"

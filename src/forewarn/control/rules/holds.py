@@ -377,7 +377,7 @@ def _is_promised(hold: Hold, opens: Micros) -> bool:
     if hold.promised is None or opens != hold.promised.opens:
         return False
     return all(
-        opening_.opens > opens for opening_ in islice(openings(hold.windows, opens), 1)
+        first.opens > opens for first in islice(openings(hold.windows, opens), 1)
     )
 
 

@@ -316,7 +316,9 @@ class _StepReader:
             return ""
         events = self._known.events
         numbered = (f"e{number}" for number in count(len(events) + 1))
-        name = name_given or next(name_ for name_ in numbered if name_ not in events)
+        name = name_given or next(
+            candidate for candidate in numbered if candidate not in events
+        )
         if name in events:
             self._blame("as", f"there is already an event {quoted(name)}")
         events.append(name)

@@ -120,7 +120,7 @@ def _approved_starts(transcript: Transcript) -> Iterator[Witness]:
             )
         elif (step := _vanished(approval)) is not None:
             gone.append((approval, step))
-    if any(approval_.started for approval_ in approved):
+    if any(accepted.started for accepted in approved):
         return
     for (one, step), (other, its) in combinations(gone, 2):
         if not is_same_cause(one.event, other.event):
@@ -139,7 +139,7 @@ def _vanished(approved: Approved) -> Step | None:
             before = shown
             continue
         event = before.document.by_id[approved.key]
-        if any(is_begun(event, event_) for event_ in shown.document.events):
+        if any(is_begun(event, other) for other in shown.document.events):
             # The event continues with another ID; a rule of 2.3 judges that.
             return None
         step = Step(before=before, after=shown)
