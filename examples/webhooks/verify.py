@@ -19,6 +19,4 @@ def is_genuine(secret: str, headers: Mapping[str, str] | Message, body: bytes) -
     content = f"{number}.{sent}.".encode() + body
     good = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
     signatures = headers["webhook-signature"].split()
-    return any(
-        hmac.compare_digest(f"v1,{good}", signature_) for signature_ in signatures
-    )
+    return any(hmac.compare_digest(f"v1,{good}", one) for one in signatures)
