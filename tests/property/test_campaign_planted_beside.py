@@ -202,7 +202,7 @@ BUGS = (
         breaks="2.3",
         home=rolling,
         function="standing_of",
-        instead=lambda _reader, _scope, _overlap=0: rolling.RolloutState(),
+        instead=lambda *_args, **_options: rolling.RolloutState(),
         life=(begin(hosts=7, **OVERLAP), *DAY[:60]),
         fleet=LARGE,
     ),

@@ -298,7 +298,7 @@ BUGS = (
         name="a second fault domain of a scope is announced",
         home=rolling,
         function="standing_of",
-        instead=lambda *_args: RolloutState(),
+        instead=lambda *_args, **_options: RolloutState(),
         examples_min=FAR,
     ),
     Bug(

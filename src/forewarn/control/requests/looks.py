@@ -103,6 +103,7 @@ class Standings:
     """The scopes of the hosts that one turn looks at, as they were before it."""
 
     work: Work
+    rollout: str
     overlap: int
     known: dict[str, rolling.RolloutState] = field(
         default_factory=dict[str, rolling.RolloutState]
@@ -113,7 +114,13 @@ class Standings:
         unread = waiting.domains.keys() - self.known.keys()
         self.work.lock_scopes(unread)
         for scope in unread:
-            self.known[scope] = rolling.standing_of(self.work.tx, scope, self.overlap)
+            self.known[scope] = rolling.standing_of(
+                self.work.tx,
+                scope,
+                self.rollout,
+                overlap=self.overlap,
+                now=self.work.now,
+            )
         return self.known
 
 

@@ -31,6 +31,7 @@ from forewarn.control.requests import (
 from forewarn.control.rules import (
     abilities,
     campaign_gate,
+    lasting,
     rolling,
     shared_limit,
     waits,
@@ -132,42 +133,55 @@ def _go_on(work: Work, request_id: str) -> bool:
     next_operations = [
         calls.renew_chooser(work, next_operation) for next_operation in next_operations
     ]
-    standings = looks.Standings(work, campaign_gate.overlap_of(work.tx, request_id))
-    passed_over: list[tuple[rolling.Waiting, AnyBlocker]] = []
+    overlap = campaign_gate.overlap_of(work.tx, request_id)
+    standings = looks.Standings(work, request_id, overlap)
+    passed_over: list[rolling.Waiting] = []
     announced: Operation | None = None
     # One after the other: most turns announce the first host, and read no other.
     for operation, waiting in looks.look_at(work, next_operations):
-        blocker = rolling.why_not_announced(waiting, standings.of(waiting))
-        if blocker is None:
+        if rolling.why_not_announced(waiting, standings.of(waiting)) is None:
             announced = operation
             break
-        passed_over.append((waiting, blocker))
-    for waiting, blocker in passed_over:
-        _pass_over(work, waiting, blocker)
+        passed_over.append(waiting)
+    for waiting in passed_over:
+        _pass_over(work, waiting, standings)
     if announced is not None:
         _announce(work, work.operation(announced.operation_id))
     work.take_turn(request_id)
     return announced is not None
 
 
-def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> None:
+def _pass_over(
+    work: Work, waiting: rolling.Waiting, standings: looks.Standings
+) -> None:
     """Store why a host must wait, and when it is checked again."""
     operation = work.operation(waiting.operation)
+    blockers = tuple(rolling.in_the_way(waiting, standings.of(waiting)))
+    names = rolling.names_for(operation, waiting, blockers[0])
+    reserved = [waits.reserved_by(name) for name in operation.waits_for]
+    if any(reserved) and (waiting.holds or not _is_helped(work, operation, blockers)):
+        # Other hosts must not wait for this one meanwhile.
+        names = tuple(name for name in names if not waits.is_reservation(name))
+        work.free_turns(filter(None, reserved))
     changed_to = replace(
-        operation,
-        waits_for=rolling.names_for(operation, waiting, blocker),
-        held_by=waiting.holds or (blocker,),
+        operation, waits_for=names, held_by=waiting.holds or blockers[:1]
     )
     if waiting.holds:
         changed_to = replace(changed_to, promises=waiting.promises)
         due_at = max(work.now + 1, waiting.look_at)
-        # Other hosts must not wait for this one meanwhile.
-        reservations = map(waits.reserved_by, operation.waits_for)
-        work.free_turns(filter(None, reservations))
     else:
         # The time counts from the first time that the host was skipped.
         due_at = operation.due_at or work.now + work.policy.sped_up(PATIENCE)
     work.save_operation(operation, replace(changed_to, due_at=due_at))
+
+
+def _is_helped(
+    work: Work, operation: Operation, blockers: Iterable[AnyBlocker]
+) -> bool:
+    """Return whether a host gets its turn when no later host is announced in its scopes."""
+    notice = stops.notice_of(work, operation, is_empty=False)
+    soon = work.now + max(notice, work.policy.sped_up(PATIENCE))
+    return lasting.ends_with_work(work.tx, operation, blockers, soon)
 
 
 def _announce(work: Work, operation: Operation) -> None:
@@ -230,7 +244,8 @@ def waited_long(work: Work, operation_id: str) -> None:
     It reserves its scopes if it is the first host of its rollout, or the first one that
     waits for the scope that it waits for: no later host is announced there before it, in
     this or another rollout. Reservations yield to those of earlier hosts, so hosts never
-    wait for each other.
+    wait for each other. A host that work under way does not help gives them up at once, and
+    has them again at the latest after the same time, when it can be helped.
     """
     operation = work.operation(operation_id)
     if operation.state is not OperationState.PLANNED:

@@ -5,7 +5,9 @@ most one fault domain of a scope is announced, in maintenance or down at a time,
 rollout or failure. The budget `overlap_notice` of a campaign lets it announce further
 ones, and the guard lets them start one after the other. A host that cannot be announced
 is skipped. A host that has waited for long *reserves* its scopes, so that it is not
-skipped indefinitely: no host after it is announced in these scopes.
+skipped indefinitely: no host after it is announced in these scopes. It has no reservation
+while it waits for something that work under way does not end, and while its own rollout
+announces no host.
 
 `why_not_announced` is a pure function of values. The functions after it read them.
 """
@@ -52,10 +54,14 @@ from forewarn.protocol.operations import (
     Promise,
     Request,
 )
+from forewarn.protocol.turn_blockers import BudgetKind
 from forewarn.protocol.visits import Visit
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
+
+RESERVATIONS_READ_MAX = 4
+"""Maximum reservations of a scope that are read: few rollouts meet in a scope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +104,10 @@ def why_not_announced(
 
     A scope that `scopes` lacks is not in use.
     """
-    return next(_in_the_way(host, scopes), None)
+    return next(in_the_way(host, scopes), None)
 
 
-def _in_the_way(
+def in_the_way(
     host: Waiting, scopes: Mapping[str, RolloutState]
 ) -> Iterator[AnyBlocker]:
     """Yield everything that keeps a host waiting; the first one is stored."""
@@ -234,19 +240,50 @@ def _is_urgent(reader: Reader, other: Operation, operation: Operation) -> bool:
     return campaign is not None and campaign.is_released
 
 
-def standing_of(reader: Reader, scope: str, overlap: int = 0) -> RolloutState:
+def standing_of(
+    reader: Reader, scope: str, rollout: str, *, overlap: int, now: Micros
+) -> RolloutState:
+    """Return what the hosts of a rollout find in a scope."""
+    return RolloutState(
+        domains=domains_in_use(reader, scope, overlap),
+        reserved_by=_reserved_by(reader, scope, rollout, now=now),
+    )
+
+
+def _reserved_by(reader: Reader, scope: str, rollout: str, *, now: Micros) -> str:
+    """Return the first host that has reserved a scope and whose rollout announces hosts.
+
+    Another campaign can be paused, soak, or wait for its windows for days.
+    """
+    for operation in reader.select(
+        kinds.OPERATIONS_THAT_WAIT, waits.reserved(scope), limit=RESERVATIONS_READ_MAX
+    ):
+        if operation.request == rollout or _announces(
+            reader, operation.request, now=now
+        ):
+            return operation.operation_id
+    return ""
+
+
+def _announces(reader: Reader, request_id: str, *, now: Micros) -> bool:
+    """Return whether a rollout announces hosts now, or as soon as others are done."""
+    request = reader.get(Request, request_id)
+    assert request is not None, f"{request_id} is not stored"
+    campaign = campaign_gate.gate_record(reader, request)
+    blocker = campaign_gate.ask(reader, request, campaign, now=now).blocker
+    if isinstance(blocker, BudgetUsed):
+        return blocker.budget is BudgetKind.IN_FLIGHT
+    return blocker is None
+
+
+def domains_in_use(reader: Reader, scope: str, overlap: int = 0) -> dict[int, str]:
     """Return the fault domains of a scope that are announced, in maintenance or down.
 
     Only as many are read as are sufficient for the decision: the lowest and the highest
     one, or with an overlap the lowest ones. The cost therefore does not depend on the
     number of announced hosts.
     """
-    domains = _lowest(reader, scope, overlap + 2) if overlap else _ends(reader, scope)
-    first = reader.select(kinds.OPERATIONS_THAT_WAIT, waits.reserved(scope), limit=1)
-    return RolloutState(
-        domains=domains,
-        reserved_by=first[0].operation_id if first else "",
-    )
+    return _lowest(reader, scope, overlap + 2) if overlap else _ends(reader, scope)
 
 
 def _ends(reader: Reader, scope: str) -> dict[int, str]:
@@ -320,7 +357,7 @@ def names_for(
             )
         case _:
             names = (waits.TURN_ROOM,)
-    # A host keeps its reservations until it is announced, or held by a window.
+    # A host keeps its reservations until it is announced, or work no longer helps it.
     return (*names, *filter(waits.is_kept, operation.waits_for))
 
 
@@ -373,7 +410,7 @@ def why_planned(
     first = (shut,) if shut is not None and is_said else ()
     if operation.held_by:
         # The stored blocker can be outdated until the next check.
-        blockers = _in_its_way(reader, operation, searches=has_slot)
+        blockers = _in_its_way(reader, operation, searches=has_slot, now=now)
     else:
         blockers = (
             () if has_slot else _holds_ahead(reader, operation, campaign, now=now)
@@ -408,7 +445,7 @@ def _holds_ahead(
 
 
 def _in_its_way(
-    reader: Reader, operation: Operation, *, searches: bool
+    reader: Reader, operation: Operation, *, searches: bool, now: Micros
 ) -> tuple[AnyBlocker, ...]:
     """Return everything that keeps a Planned host waiting now, except its turn.
 
@@ -418,9 +455,12 @@ def _in_its_way(
     obstacles = _at_the_host(reader, operation, vms)
     waiting = _waiting(reader, operation, vms, obstacles=obstacles)
     scopes = {
-        scope: standing_of(reader, scope, waiting.overlap) for scope in waiting.domains
+        scope: standing_of(
+            reader, scope, operation.request, overlap=waiting.overlap, now=now
+        )
+        for scope in waiting.domains
     }
-    blockers = tuple(_in_the_way(waiting, scopes))
+    blockers = tuple(in_the_way(waiting, scopes))
     if blockers or not searches:
         return blockers
     reserve_blockers = reserves.why_kept(

@@ -126,7 +126,7 @@ def _next_overlapping(reader: Reader, scope: str) -> str:
     if not looked_at:
         return ""
     most = max(campaign_gate.overlap_of(reader, record.request) for record in looked_at)
-    taken = rolling.standing_of(reader, scope, most).domains
+    taken = rolling.domains_in_use(reader, scope, most)
     for domain in taken:
         looked_at += reader.select(
             kinds.OPERATIONS_THAT_WAIT,
@@ -150,7 +150,7 @@ def _names(reader: Reader, freed: Freed) -> Iterator[str]:
         # Each host that waits for a fault domain of the scope has this name too.
         if not reader.select(kinds.OPERATIONS_THAT_WAIT, freed.name, limit=1):
             return
-        domains = rolling.standing_of(reader, scope).domains
+        domains = rolling.domains_in_use(reader, scope)
         if len(domains) <= 1:
             yield from [waits.TURNS.in_domain(scope, name) for name in domains] or [
                 freed.name
