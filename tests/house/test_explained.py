@@ -37,6 +37,7 @@ NAMELESS = {
     "Loss": "counted by the brake",
     "Tally": "a counter",
     "Choice": "the decision of a tenant, named by its VM or scope",
+    "UnplannedPage": "a part of the list of a rollout",
 }
 """Kinds of records without a name that a list shows."""
 

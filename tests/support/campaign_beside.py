@@ -70,7 +70,7 @@ def _could_announce(moment: Moment, campaign: CampaignRecord) -> list[str]:
         campaign.state is not CampaignState.RUNNING
         or campaign.soaks_until > now
         or request.state is not RequestState.OPEN
-        or bool(request.unplanned or moment.mirror.table(Brake) or opened)
+        or bool(request.hosts_unplanned or moment.mirror.table(Brake) or opened)
         or bool(campaign_terms.banned(campaign.blackouts, now, ends))
         or not _has_hosts_left(moment, campaign)
     )

@@ -23,9 +23,9 @@ from forewarn.protocol.operations import (
     ENDED_STATES,
     Operation,
     OperationState,
-    Request,
 )
 from forewarn.protocol.visits import STUCK_VISITS, Visit, VisitState
+from forewarn.store.unplanned import UnplannedPage
 from tests.support import campaign_beside, campaign_terms
 from tests.support.campaign_beside import LossWatcher
 from tests.support.campaign_terms import number
@@ -417,8 +417,12 @@ def _k5_one_campaign(moment: Moment) -> None:
 
 def _left(moment: Moment, campaign: CampaignRecord) -> set[str]:
     """Return the hosts that have neither ended nor failed."""
-    request = moment.mirror.requests.get(campaign.request)
-    unplanned = request.unplanned if isinstance(request, Request) else ()
+    unplanned = {
+        host
+        for page in moment.mirror.table(UnplannedPage).values()
+        if page.request == campaign.request
+        for _, host in page.hosts
+    }
     open_ = {
         operation.host
         for operation in _operations(moment, campaign)
@@ -429,7 +433,7 @@ def _left(moment: Moment, campaign: CampaignRecord) -> set[str]:
         for visit in _visits(moment, campaign)
         if not visit.ended_at and visit.state not in STUCK_VISITS
     }
-    left = open_ | visited | {host for _, host in unplanned}
+    left = open_ | visited | unplanned
     return left - {host for host, _ in campaign.failed}
 
 

@@ -280,7 +280,7 @@ def rollouts(
 
     def matches(request: Request) -> bool:
         is_listed = wanted.ended or bool(
-            request.unplanned
+            request.hosts_unplanned
             or reader.select(kinds.OPEN_OPERATIONS_OF_REQUEST, request.key, limit=1)
         )
         return is_listed and (

@@ -88,7 +88,7 @@ def purge(work: Work) -> int:
             kinds.OPERATIONS_OF_REQUEST, operation.request, limit=1
         )
         request = work.tx.get(Request, operation.request)
-        if request is not None and not siblings and not request.unplanned:
+        if request is not None and not siblings and not request.hosts_unplanned:
             campaign = work.tx.get(CampaignRecord, request.campaign)
             if campaign is not None and not campaign.has_ended:
                 continue

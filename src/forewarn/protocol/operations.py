@@ -334,9 +334,9 @@ class Request:
     """Number of hosts in the request's list, if `at_once` is set."""
     has_choices: bool = False
     """Whether tenants have deferred or expedited a part of it."""
-    unplanned: tuple[tuple[str, str], ...] = ()
-    """The rest of its list, without operations yet: the ID of each future operation, and
-    its host. A long list becomes operations in pages."""
+    hosts_unplanned: int = 0
+    """Number of hosts at the end of its list without operations yet. A long list becomes
+    operations in pages: `store.unplanned`."""
     campaign: str = ""
     """ID of the campaign that the rollout belongs to; empty: none."""
     steps: tuple[HostStep, ...] = ()

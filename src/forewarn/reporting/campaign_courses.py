@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import unplanned as future
 from forewarn.fleet.model import Host
 from forewarn.instants import Micros
-from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.visits import STUCK_VISITS, Visit, VisitState
 from forewarn.reporting.campaign_states import HostState, state_of
 from forewarn.store import kinds
@@ -80,8 +81,7 @@ def of_campaign(
 
 def unplanned(reader: Reader, campaign: CampaignRecord) -> list[Attempt]:
     """Return the hosts of a campaign whose operations are not created yet."""
-    request = reader.get(Request, campaign.request)
-    left = () if request is None else request.unplanned
+    left = [*future.hosts_of(reader, campaign.request)]
     first = campaign.hosts - len(left) + 1
     return [
         Attempt(host, operation, place, OperationState.PLANNED, None, 0, 0)

@@ -187,7 +187,7 @@ def why_waiting(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Wai
     """Return why the campaign announces no further host now, and until when."""
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
-    if request.unplanned or campaign.has_ended:
+    if request.hosts_unplanned or campaign.has_ended:
         return Waiting("")
     if is_only_failed(campaign):
         only = stage_still_runs(campaign)
@@ -237,7 +237,7 @@ def held_stage(reader: Reader, campaign: CampaignRecord) -> HeldStage | None:
     """
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
-    is_idle = not (campaign.has_ended or request.unplanned or request.in_flight)
+    is_idle = not (campaign.has_ended or request.hosts_unplanned or request.in_flight)
     unread = campaign.stage_left - len(campaign.failed)
     is_known = 0 < unread <= HELD_HOSTS_MAX
     if not (is_idle and is_known) or _has_turn(reader, campaign):

@@ -149,7 +149,7 @@ def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
     looked_at = [operation for state in order for operation in open_.get(state, ())]
     looked_at = looked_at[:EXPLAINED_MAX]
     in_order = WaitingHosts(
-        counts["Planned"] + len(request.unplanned),
+        counts["Planned"] + request.hosts_unplanned,
         seen=sum(operation.state is OperationState.PLANNED for operation in looked_at),
     )
     documents, reasons = of_operations(reader, looked_at, now=now, waiting=in_order)
@@ -160,7 +160,7 @@ def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
         what=request.verb.value,
         state=request.state.value,
         status=joined(
-            explained.progress(counts, len(request.unplanned)),
+            explained.progress(counts, request.hosts_unplanned),
             visited.counted(reader, request),
             explained.first_only(len(looked_at), count_open),
         ),

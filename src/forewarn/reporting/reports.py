@@ -145,7 +145,7 @@ def rollout_report(reader: Reader, request: Request) -> Json:
         _state_in_rollout(operation)
         for operation in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
     )
-    states[OperationState.PLANNED.value] += len(request.unplanned)
+    states[OperationState.PLANNED.value] += request.hosts_unplanned
     return {
         "rollout": request.request_id,
         "kind": request.verb.value,

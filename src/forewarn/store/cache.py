@@ -34,6 +34,7 @@ from forewarn.store.recent import Recent
 from forewarn.store.records import AuditEntry
 from forewarn.store.relay_links import RelayLink
 from forewarn.store.rows import RowTransaction, Values
+from forewarn.store.unplanned import UnplannedPage
 from forewarn.store.wide_blackouts import WideBlackout
 
 R = TypeVar("R", bound=Record)
@@ -115,7 +116,10 @@ FETCHED_TOGETHER = 2_000
 """Maximum keys or values of one statement."""
 
 ADDED_LATER: frozenset[type] = frozenset(
-    {AuditEntry, Operation, Event, Span, Tenant, Scope, Host, Capacity, Vm, View}
+    {
+        *(AuditEntry, Operation, Event, Span, UnplannedPage),
+        *(Tenant, Scope, Host, Capacity, Vm, View),
+    }
 )
 """Kinds of which one request or one fleet file creates hundreds. They are sent in bulk, and
 a duplicate ID is found then."""

@@ -123,7 +123,7 @@ def _wrong_hosts(
     me = f"campaign {campaign.campaign_id}"
     request = contents.requests.get(campaign.request)
     ended = campaign.done + campaign.skipped + len(campaign.failed)
-    left = open_ + (len(request.unplanned) if request else 0)
+    left = open_ + (request.hosts_unplanned if request else 0)
     if ended + left != campaign.hosts:
         yield (
             f"{me} has {campaign.hosts} hosts, but {ended} have ended and {left} have "

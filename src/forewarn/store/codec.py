@@ -57,6 +57,7 @@ from forewarn.store.records import (
     Token,
 )
 from forewarn.store.relay_links import RelayLink
+from forewarn.store.unplanned import UnplannedPage
 from forewarn.store.wide_blackouts import WideBlackout
 
 R = TypeVar("R", bound=Record)
@@ -480,5 +481,18 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(WideBlackout, "blackout", key="name"),
     Codec(HostAbilities, "host_abilities", key="host", table="host_abilities"),
     Codec(RelayLink, "relay_link", key="host"),
+    Codec(
+        UnplannedPage,
+        "unplanned_page",
+        key="page_id",
+        links=(
+            Links(
+                "unplanned_host",
+                ("host", "page_id"),
+                lambda page: [host for _, host in page.hosts],
+                attrgetter("hosts"),
+            ),
+        ),
+    ),
 )
 """All kinds, each once."""

@@ -15,6 +15,7 @@ from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.questions import Record
 from forewarn.store.records import Brake, Leader, Loss, Tally, Token
 from forewarn.store.relay_links import RelayLink
+from forewarn.store.unplanned import UnplannedPage
 from forewarn.store.wide_blackouts import WideBlackout
 
 
@@ -48,6 +49,7 @@ class Contents:
         self.blackouts: dict[str, WideBlackout] = {}
         self.abilities: dict[str, HostAbilities] = {}
         self.relay_links: dict[str, RelayLink] = {}
+        self.unplanned: dict[str, UnplannedPage] = {}
         self.is_whole = True
         """Whether every row could be read."""
         self._tables: Mapping[type[Record], dict[str, Any]] = {
@@ -68,6 +70,7 @@ class Contents:
             WideBlackout: self.blackouts,
             HostAbilities: self.abilities,
             RelayLink: self.relay_links,
+            UnplannedPage: self.unplanned,
         }
 
     def add(self, record: Record) -> None:
@@ -97,6 +100,14 @@ class Contents:
         for event in self.events.values():
             by_operation[event.operation].append(event)
         return by_operation
+
+    @cached_property
+    def unplanned_of(self) -> Mapping[str, list[tuple[str, str]]]:
+        """Return the IDs of future operations and their hosts, by request."""
+        by_request = defaultdict[str, list[tuple[str, str]]](list)
+        for _, page in sorted(self.unplanned.items()):
+            by_request[page.request] += page.hosts
+        return by_request
 
     @cached_property
     def live_events_of_scope(self) -> Mapping[str, list[Event]]:

@@ -45,6 +45,7 @@ from forewarn.store.records import (
     Token,
 )
 from forewarn.store.relay_links import RelayLink
+from forewarn.store.unplanned import UnplannedPage
 from forewarn.store.wide_blackouts import WideBlackout
 
 KINDS: tuple[type[Record], ...] = (
@@ -73,6 +74,7 @@ KINDS: tuple[type[Record], ...] = (
     WideBlackout,
     HostAbilities,
     RelayLink,
+    UnplannedPage,
 )
 
 
@@ -281,9 +283,18 @@ REQUESTS_IN_FLIGHT: Query[Request] = Query(
 )
 """Requests with hosts in flight, including those that have stopped or were cancelled."""
 REQUESTS_UNPLANNED: Query[Request] = Query(
-    "requests_unplanned", Request, lambda made: ("",) if made.unplanned else ()
+    "requests_unplanned",
+    Request,
+    lambda made: ("",) if made.hosts_unplanned > 0 else (),
 )
 """Rollouts with hosts that have no operation yet: few, and only for a short time."""
+UNPLANNED_OF_REQUEST: Query[UnplannedPage] = Query(
+    "unplanned_of_request", UnplannedPage, lambda page: (page.request,)
+)
+UNPLANNED_OF_HOST: Query[UnplannedPage] = Query(
+    "unplanned_of_host", UnplannedPage, lambda page: {host for _, host in page.hosts}
+)
+"""The pages with a host that has no operation yet."""
 OPERATIONS_THAT_WAIT: Query[Operation] = Query(
     "operations_that_wait", Operation, lambda op: op.waits_for
 )

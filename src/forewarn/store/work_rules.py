@@ -67,6 +67,9 @@ def references(contents: Contents) -> Iterator[str]:
             yield from unknown(f"{me} is on host", {operation.host}, contents.hosts)
             yield from unknown(f"{me} names VM", operation.vms, contents.vms)
             yield from unknown(f"{me} names scope", operation.scopes, contents.scopes)
+    for page in contents.unplanned.values():
+        me = f"page {page.page_id} of hosts to plan"
+        yield from unknown(f"{me} is of request", {page.request}, contents.requests)
     for event in contents.events.values():
         me = f"event {event.event_id}"
         yield from unknown(
@@ -272,9 +275,17 @@ def _wrong_failure(contents: Contents, operation: Operation) -> Iterator[str]:
 def _wrong_list(request: Request, contents: Contents) -> Iterator[str]:
     """Report problems of a rollout's list of hosts to plan."""
     me = f"request {request.request_id}"
-    ids = [operation_id for operation_id, _ in request.unplanned]
-    hosts = [host for _, host in request.unplanned]
+    unplanned = contents.unplanned_of[request.request_id]
+    ids = [operation_id for operation_id, _ in unplanned]
+    hosts = [host for _, host in unplanned]
     yield from violated(
+        (
+            len(hosts) != request.hosts_unplanned,
+            (
+                f"{me} counts {request.hosts_unplanned} hosts to plan, but has "
+                f"{len(hosts)}"
+            ),
+        ),
         (
             len(hosts) > request.hosts or (hosts and not request.at_once),
             f"{me} has {len(hosts)} hosts to plan but covers {request.hosts}",
@@ -284,7 +295,7 @@ def _wrong_list(request: Request, contents: Contents) -> Iterator[str]:
             f"{me} has hosts to plan twice or out of order",
         ),
     )
-    for operation_id, host in request.unplanned:
+    for operation_id, host in unplanned:
         if operation_id in contents.operations:
             yield f"{me} has operation {operation_id} to plan, which exists"
         if host not in contents.hosts:
@@ -310,7 +321,7 @@ def requests(contents: Contents) -> Iterator[str]:
     for name, request in contents.requests.items():
         count, at_once = in_flight[name], request.at_once
         under_way = states[name] - ENDED_STATES
-        if request.unplanned:
+        if request.hosts_unplanned:
             under_way.add(OperationState.PLANNED)
         is_ended = request.state is RequestState.CANCELLED or (
             request.state is RequestState.STOPPED and request.is_rollout

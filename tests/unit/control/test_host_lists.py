@@ -1,6 +1,9 @@
 """Long lists of hosts become operations a page at a time, and nobody can tell."""
 
+import json
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.notes import Change, Said, host_changed
 from forewarn.protocol.operations import Action, Operation, OperationState, RequestState
 from forewarn.store import kinds
+from forewarn.store.migrate import load_steps
 from forewarn.store.sqlite import SqliteStore
 from tests.support.rollouts import (
     DONE,
@@ -74,7 +78,7 @@ def test_all_pages_of_a_list_are_stored_before_the_first_announcement() -> None:
     assert [operation.host for operation in ordered] == names
     assert [operation.position for operation in ordered] == list(range(1, count + 1))
     assert len({_in_common(operation) for operation in ordered[1:]}) == 1
-    assert (request(world).hosts, request(world).unplanned) == (count, ())
+    assert (request(world).hosts, request(world).hosts_unplanned) == (count, 0)
 
 
 def _in_common(operation: Operation) -> tuple[object, ...]:
@@ -117,6 +121,52 @@ def test_crash_at_any_commit_loses_no_host_of_a_list(tmp_path: Path) -> None:
         world.advance("2h")
         assert list(states(world).values()) == [DONE] * HOSTS, number
         world.store.close()
+
+
+@pytest.mark.usefixtures("short_pages")
+def test_half_planned_list_of_an_old_store_goes_on_after_the_upgrade(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "store.db"
+    world = world_of(scopes(HOSTS), store=lambda: SqliteStore(file))
+    first_page_of(world)
+    world.store.close()
+    before = sorted(left_in_old_store(file))
+    assert len(before) == HOSTS - rollouts.PAGE
+    world.restart()
+    assert check_of(world, file) == []
+    world.advance("2h")
+    assert list(states(world).values()) == [DONE] * HOSTS
+    assert [*before] == [
+        [operation.operation_id, operation.host]
+        for operation in sorted(
+            world.operations(), key=lambda operation: operation.operation_id
+        )
+        if operation.position > rollouts.PAGE
+    ]
+    world.store.close()
+
+
+def left_in_old_store(file: Path) -> list[list[str]]:
+    """Store the rest of a list as the version before the pages did, and upgrade.
+
+    Return the rest: the ID of each future operation, and its host.
+    """
+    (step,) = (it for it in load_steps() if it.name.endswith("_unplanned_pages.sql"))
+    with closing(sqlite3.connect(file)) as database:
+        pages = database.execute("SELECT hosts FROM unplanned_pages ORDER BY page_id")
+        left = [pair for (hosts,) in pages.fetchall() for pair in json.loads(hosts)]
+        database.executescript(
+            "DROP TABLE unplanned_hosts; DROP TABLE unplanned_pages;"
+            "DROP INDEX requests_unplanned;"
+            "ALTER TABLE requests DROP COLUMN hosts_unplanned;"
+            "CREATE INDEX requests_unplanned ON requests (request_id)"
+            " WHERE unplanned != '[]'"
+        )
+        database.execute("UPDATE requests SET unplanned = ?", (json.dumps(left),))
+        database.commit()
+        database.executescript(step.sql)
+    return left
 
 
 @pytest.mark.usefixtures("short_pages")

@@ -319,7 +319,7 @@ def test_hosts_are_not_added_while_a_campaign_is_started() -> None:
     def read(reader: Any) -> dict[str, Any]:
         expected = expected_of(reader, campaign(world), now=world.now)
         # As between two pages of a long list.
-        expected.request = replace(expected.request, unplanned=(("op-1", "h0003"),))
+        expected.request = replace(expected.request, hosts_unplanned=1)
         return outlook(expected, BOB, first=0, last=0)
 
     assert "campaign-add" not in world.read(read)["verbs"]

@@ -19,6 +19,7 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
+from tests.support.campaigns import start as start_campaign
 from tests.support.counted import Counted, CountedStore
 from tests.support.profiles import amounts
 from tests.support.rollouts import (
@@ -30,6 +31,7 @@ from tests.support.rollouts import (
     states,
     world_of,
 )
+from tests.support.weighed import WeighedStore
 from tests.support.worlds import World
 
 
@@ -176,6 +178,48 @@ def used_bytes(file: Path) -> int:
             for name in ("page_count", "freelist_count", "page_size")
         )
     return (pages - free) * size
+
+
+def test_cost_of_a_page_does_not_grow_with_the_hosts_that_remain() -> None:
+    """A list of 400 hosts has 16 pages, and one of 100 hosts four."""
+    smaller, larger = (costs_of_pages(count) for count in (100, 400))
+    assert len(larger) == 15
+    for name in PageCost.__annotations__:
+        most = max(getattr(cost, name) for cost in smaller)
+        found = [getattr(cost, name) for cost in larger]
+        assert max(found) <= GROWTH_MAX * most, (name, most, found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageCost:
+    """What a page of hosts cost that became operations."""
+
+    read_rows: int
+    written_rows: int
+    written_bytes: int
+
+
+def costs_of_pages(count: int) -> list[PageCost]:
+    """Return the cost of each page after the first one, which is stored with the list."""
+    store = WeighedStore(MemoryStore())
+    world = world_of(
+        [{f"s{number}": 0} for number in range(count)], store=lambda: store
+    )
+    world.plane.bound_turns(lambda: True)
+    start_campaign(world, is_settled=False)
+    costs: list[PageCost] = []
+    while world.plane.unplanned:
+        before = store.rows.total(), store.written_rows, store.written_bytes
+        world.plane.advance(now=world.now)
+        costs.append(
+            PageCost(
+                read_rows=store.rows.total() - before[0],
+                written_rows=store.written_rows - before[1],
+                written_bytes=store.written_bytes - before[2],
+            )
+        )
+    assert len(world.operations()) == count
+    return costs
 
 
 def test_reads_of_an_announcement_do_not_grow_with_the_number_of_hosts() -> None:

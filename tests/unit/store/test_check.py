@@ -72,8 +72,11 @@ def _held(state: str, *blockers: str) -> str:
 
 
 def _unplanned(*hosts: list[str]) -> str:
-    """Return SQL that leaves hosts to plan in each request."""
-    return f"UPDATE requests SET unplanned = '{json.dumps(hosts)}'"
+    """Return SQL that leaves hosts to plan in a request."""
+    return (
+        "INSERT INTO unplanned_pages SELECT 'op-a', max(request_id),"
+        f" '{json.dumps(hosts)}', 0 FROM requests"
+    )
 
 
 REDACTED = '{"kind":"platform"}'
@@ -98,9 +101,17 @@ DAMAGES = {
     _unplanned(["op-x", "h9"]): "has 1 hosts to plan but covers 0",
     _unplanned(["op-y", "h9"], ["op-x", "h5"]): "to plan twice or out of order",
     _unplanned(["op-x", "h9"], ["op-y", "h9"]): "to plan twice or out of order",
-    "UPDATE requests SET unplanned = json_array(json_array("
-    "(SELECT operation_id FROM operations WHERE state = 'Announced'), 'h9'))": (
+    _unplanned(["op-x", "h5"]): "counts 0 hosts to plan, but has 1",
+    "UPDATE requests SET hosts_unplanned = 2": "counts 2 hosts to plan, but has 0",
+    "INSERT INTO unplanned_pages SELECT 'op-a', request, json_array(json_array("
+    "operation_id, 'h9')), 0 FROM operations WHERE state = 'Announced'": (
         "to plan, which exists"
+    ),
+    "INSERT INTO unplanned_pages VALUES ('op-a', 'ro-gone', '[]', 0)": (
+        "page op-a of hosts to plan is of request ro-gone, which does not exist"
+    ),
+    "INSERT INTO unplanned_hosts VALUES ('h9', 'op-a')": (
+        "the link unplanned host of op-a and h9 is stray"
     ),
     "UPDATE rooms SET used = used + 1": "or another zone, pool",
     "UPDATE rooms SET works = works + 1": "or another zone, pool",

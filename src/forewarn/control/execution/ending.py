@@ -191,7 +191,7 @@ def close_request(work: Work, request_id: str) -> None:
         request.steps
         and work.tx.select(kinds.OPEN_VISITS_OF_REQUEST, request_id, limit=1)
     )
-    if not left and not request.unplanned and not has_visit:
+    if not left and not request.hosts_unplanned and not has_visit:
         if campaign_ends.may_close(work, request):
             work.step_request(request, RequestInput.ALL_ENDED)
             campaign_ends.closed(work, request)

@@ -374,7 +374,7 @@ class TenantFilter:
             at_once=0,
             in_flight=0,
             hosts=0,
-            unplanned=(),
+            hosts_unplanned=0,
             steps=(),
             **changes,
         )

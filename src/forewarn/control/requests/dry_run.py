@@ -15,6 +15,7 @@ from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.steering import revision_of
 from forewarn.control.requests import campaigns
+from forewarn.control.rules import unplanned
 from forewarn.control.transactions.work import Check, Work
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
@@ -299,7 +300,7 @@ def _add_later(
         group = found.setdefault("planned", Group())
     else:
         return
-    for operation_id, host in request.unplanned:
+    for operation_id, host in unplanned.hosts_of(work.tx, request.request_id):
         group.add_host(operation_id, host)
 
 

@@ -1,11 +1,12 @@
 """Rollouts: announce hosts one after the other.
 
 A request creates one Planned operation per host, which is not announced. It checks all
-hosts and stores the whole list, with the IDs of the future operations, and creates the
-operations of the first page. Each further page is a separate transaction, and no host is
-announced before the last page. No transaction therefore grows with the list. Code that
-must know all open operations of a host calls `complete` first. A host whose operation is
-not created yet is therefore treated like a Planned one.
+hosts and stores the whole list in pages, with the IDs of the future operations, and
+creates the operations of the first page. Each further page is a separate transaction,
+which reads and removes only this page, and no host is announced before the last one. No
+transaction after the request therefore grows with the list. Code that must know all open
+operations of a host calls `complete` first. A host whose operation is not created yet is
+therefore treated like a Planned one.
 
 Each host is announced in its own transaction, with a full notice from then on and with
 the VMs and scopes of that time. `rolling` decides which host is next.
@@ -17,6 +18,7 @@ commit, the host is announced, and the next start checks all rollouts again.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from forewarn.control.execution import calls, ending, replanning, visits
 from forewarn.control.requests import (
@@ -34,6 +36,7 @@ from forewarn.control.rules import (
     lasting,
     rolling,
     shared_limit,
+    unplanned,
     waits,
 )
 from forewarn.control.rules.maintenance import MAINTENANCE
@@ -55,6 +58,7 @@ from forewarn.protocol.operations import (
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditKind, Facts
+from forewarn.store.unplanned import UnplannedPage
 
 CANCELLED_MAX = 50
 """Maximum Planned operations that one transaction cancels, so that it stays short."""
@@ -73,7 +77,7 @@ def is_due(reader: Reader, request_id: str) -> bool:
         return True
     if request.state is not RequestState.OPEN:
         return bool(reader.select(kinds.PLANNED_OF_REQUEST, request_id, limit=1))
-    if request.unplanned or not campaign_turns.is_open(reader, request):
+    if request.hosts_unplanned or not campaign_turns.is_open(reader, request):
         return False
     return bool(
         reader.select(kinds.OPERATIONS_THAT_WAIT, waits.turn(request_id), limit=1)
@@ -116,7 +120,7 @@ def _go_on(work: Work, request_id: str) -> bool:
         if cancel_planned(work, request, note=RolloutStopped()):
             work.take_turn(request_id)
         return False
-    if not request.at_once or request.unplanned:
+    if not request.at_once or request.hosts_unplanned:
         # The rollout continues when its list of hosts is complete.
         return False
     turn = campaign_turns.prepare(work, request)
@@ -358,10 +362,14 @@ def plan(
         ),
         Facts(count=len(hosts), at_once=request.at_once),
     )
-    listed = work.tx.replace(
-        request, replace(request, unplanned=tuple(zip(ids, hosts, strict=True)))
-    )
-    _make(work, listed, pattern, count=PAGE)
+    listed = tuple(zip(ids, hosts, strict=True))
+    for first in range(PAGE, len(listed), PAGE):
+        page = listed[first : first + PAGE]
+        work.tx.add(
+            UnplannedPage(page_id=page[0][0], request=request.request_id, hosts=page)
+        )
+    request = work.tx.replace(request, replace(request, hosts_unplanned=len(listed)))
+    _make(work, request, pattern, listed[:PAGE])
 
 
 def plan_page(work: Work, request_id: str) -> None:
@@ -370,8 +378,9 @@ def plan_page(work: Work, request_id: str) -> None:
     If the rollout was cancelled, they are cancelled afterwards.
     """
     request = work.request(request_id)
-    if request.unplanned:
-        _make(work, request, like_the_first(work, request), count=PAGE)
+    if request.hosts_unplanned:
+        page = _take(work, request, count=PAGE)
+        _make(work, request, like_the_first(work, request), page)
 
 
 def complete(work: Work, hosts: Iterable[str]) -> None:
@@ -379,18 +388,12 @@ def complete(work: Work, hosts: Iterable[str]) -> None:
 
     All operations up to the last of these hosts are created, so a list stays in order.
     """
-    names = frozenset(hosts)
-    for request in list(every(work.tx, kinds.REQUESTS_UNPLANNED)):
-        count = max(
-            (
-                place
-                for place, (_, host) in enumerate(request.unplanned, start=1)
-                if host in names
-            ),
-            default=0,
-        )
-        if count:
-            _make(work, request, like_the_first(work, request), count=count)
+    for request_id, last in sorted(unplanned.last_of(work.tx, {*hosts}).items()):
+        request = work.request(request_id)
+        left = unplanned.hosts_of(work.tx, request_id)
+        page = [*takewhile(lambda pair, last=last: pair[0] <= last, left)]
+        _take(work, request, count=len(page))
+        _make(work, request, like_the_first(work, request), page)
 
 
 def like_the_first(work: Work, request: Request) -> Operation:
@@ -403,10 +406,31 @@ def like_the_first(work: Work, request: Request) -> Operation:
     return replace(like, created=first.created, deferrals=(), promises=())
 
 
-def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> None:
-    page, rest = request.unplanned[:count], request.unplanned[count:]
-    work.tx.replace(request, replace(request, unplanned=rest))
-    position = request.hosts - len(request.unplanned)
+def _take(work: Work, request: Request, *, count: int) -> list[tuple[str, str]]:
+    """Remove the first hosts of the rest of a list, and return them."""
+    taken: list[tuple[str, str]] = []
+    # The rest of a list from an old version has pages of one host.
+    pages = every(work.tx, kinds.UNPLANNED_OF_REQUEST, request.request_id, page=1)
+    while len(taken) < count and (page := next(pages, None)) is not None:
+        wanted = count - len(taken)
+        taken += page.hosts[:wanted]
+        if rest := page.hosts[wanted:]:
+            work.tx.replace(page, replace(page, hosts=rest))
+        else:
+            work.tx.remove(page)
+    return taken
+
+
+def _make(
+    work: Work,
+    request: Request,
+    pattern: Operation,
+    page: Sequence[tuple[str, str]],
+) -> None:
+    """Create the operations of the next hosts of a list, which are stored nowhere else."""
+    left = request.hosts_unplanned - len(page)
+    work.tx.replace(request, replace(request, hosts_unplanned=left))
+    position = request.hosts - request.hosts_unplanned
     for operation_id, host in page:
         position += 1
         planned = changed(
@@ -420,7 +444,7 @@ def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> No
         )
         turn = replanning.turn_of(work, planned)
         work.add_operation(changed(planned, waits_for=(turn,)))
-    if rest:
+    if left:
         work.take_page(request.request_id)
     else:
         work.take_turn(request.request_id)

@@ -20,9 +20,9 @@ from typing import NoReturn
 
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.rules import implied_campaigns
+from forewarn.control.rules import implied_campaigns, unplanned
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.visits import Visit, VisitState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -190,9 +190,8 @@ def _is_done(reader: Reader, operation: Operation) -> bool:
 
 def _hosts_of(reader: Reader, campaign: CampaignRecord) -> set[str]:
     """Return the hosts of a campaign that have not ended."""
-    request = reader.get(Request, campaign.request)
-    assert request is not None, f"{campaign.campaign_id} has no rollout"
-    hosts = {host for _, host in request.unplanned} | {*campaign.failed_hosts}
+    hosts = {*campaign.failed_hosts}
+    hosts |= {host for _, host in unplanned.hosts_of(reader, campaign.request)}
     hosts |= {
         operation.host
         for operation in every(

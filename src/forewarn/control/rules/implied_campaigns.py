@@ -110,7 +110,7 @@ def record_of(reader: Reader, request: Request) -> CampaignRecord:
     skipped = sum(
         1 for operation in ended if operation.state is OperationState.CANCELLED
     )
-    left = len(operations) - len(ended) + len(request.unplanned)
+    left = len(operations) - len(ended) + request.hosts_unplanned
     last = max((operation.ended_at for operation in ended), default=request.created)
     return replace(
         terms_of(request),

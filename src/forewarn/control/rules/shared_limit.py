@@ -132,7 +132,11 @@ def _first_that_wants(
 def _wants(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> bool:
     """Return whether only the shared limit keeps a campaign from its next host."""
     request = reader.get(Request, campaign.request)
-    if request is None or request.unplanned or brake.why_braked(reader, request.verb):
+    if (
+        request is None
+        or request.hosts_unplanned
+        or brake.why_braked(reader, request.verb)
+    ):
         return False
     if campaign_gate.ask(reader, request, campaign, now=now).blocker is not None:
         return False

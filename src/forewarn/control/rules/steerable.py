@@ -36,7 +36,7 @@ def why_no_more_hosts(
     campaign: CampaignRecord, request: Request
 ) -> RefusedError | None:
     """Return why no host can be added to a campaign with this rollout; None: one can."""
-    if request.unplanned:
+    if request.hosts_unplanned:
         return RefusedError(
             f"campaign {campaign.name} is being started",
             hint="Try again in a few seconds.",

@@ -52,6 +52,11 @@ WHERE operations.state NOT IN ('Done', 'Cancelled', 'Failed');
 SELECT operation_id, wait.value
 FROM operations, json_each(operations.waits_for) AS wait;
 
+-- name: unplanned_host
+-- The hosts that have no operation yet.
+SELECT page_id, json_extract(pair.value, '$[1]')
+FROM unplanned_pages, json_each(unplanned_pages.hosts) AS pair;
+
 -- name: event_fault_domain
 -- The fault domains of live events of planned work.
 SELECT event_id, scope || '/' || json_extract(resource.value, '$.fault_domain')

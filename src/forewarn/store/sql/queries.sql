@@ -310,7 +310,17 @@ WHERE in_flight > 0 AND :value = '';
 
 -- name: requests_unplanned
 -- The requests with hosts that have no operation yet.
-SELECT * FROM requests WHERE unplanned != '[]' AND :value = '';
+SELECT * FROM requests WHERE hosts_unplanned > 0 AND :value = '';
+
+-- name: unplanned_of_request
+-- The pages of the hosts of a rollout that have no operation yet.
+SELECT * FROM unplanned_pages WHERE request = :value;
+
+-- name: unplanned_of_host
+-- The pages with a host that has no operation yet.
+SELECT unplanned_pages.* FROM unplanned_hosts AS links
+CROSS JOIN unplanned_pages USING (page_id)
+WHERE links.host = :value;
 
 -- name: operations_that_wait
 -- The operations that wait for something, by its name.

@@ -267,7 +267,7 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
         return end_aborted(work, campaign, note=note)
     siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, name))
     has_unstarted = any(sibling.state in UNSTARTED_STATES for sibling in siblings)
-    if not has_unstarted and not request.unplanned:
+    if not has_unstarted and not request.hosts_unplanned:
         raise RefusedError(
             f"no operation of {work.called(name)} can be cancelled: "
             + _too_late(work, siblings),
