@@ -10,7 +10,7 @@ class UnplannedPage:
     """Some consecutive hosts of a rollout's list, which become operations together.
 
     A page is stored once, with the list, and removed when its operations are created.
-    What a page costs is therefore independent of the length of the list.
+    The cost of a page is therefore independent of the length of the list.
     """
 
     page_id: str

@@ -192,7 +192,7 @@ def test_cost_of_a_page_does_not_grow_with_the_hosts_that_remain() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PageCost:
-    """What a page of hosts cost that became operations."""
+    """The cost of a page of hosts that became operations."""
 
     read_rows: int
     written_rows: int

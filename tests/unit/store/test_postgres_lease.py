@@ -1,5 +1,6 @@
 """A store without a cluster in a database of replicas, and the other way round."""
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ from forewarn.cluster.port import LeaseRow, ReplicaRow
 from forewarn.cluster.times import LEASE
 from forewarn.fleet.model import Host
 from forewarn.store import kinds
-from forewarn.store.migrate import Step, load_steps
+from forewarn.store.migrate import Step, load_steps, statements
 from forewarn.store.port import (
     NotLeaderError,
     Reader,
@@ -22,7 +23,7 @@ from forewarn.store.port import (
 )
 from forewarn.store.postgres.cluster import PostgresCluster
 from forewarn.store.postgres.connection import PREPARE_AFTER, PostgresConnection
-from forewarn.store.postgres.migrate import bring_up_to_date
+from forewarn.store.postgres.migrate import bring_up_to_date, translated
 from forewarn.store.postgres.store import PostgresStore
 from forewarn.store.snapshot import snapshots_of
 from tests.support import postgres
@@ -226,3 +227,32 @@ def test_tables_of_an_older_version_get_the_leases_of_replicas() -> None:
             ReplicaRow(key="new", name="new", url="", position=0, lease=2.4)
         )
         assert [row.lease for row in cluster.replicas()] == [2.4, None]
+
+
+def test_upgrade_keeps_the_rest_of_a_half_planned_list() -> None:
+    left = [["op-2", "h2"], ["op-3", "h3"]]
+    (step,) = (s for s in load_steps() if s.name.endswith("_unplanned_pages.sql"))
+    with postgres.one_database() as url:
+        with closing(PostgresConnection(url)) as connection:
+            # As the version before the step had it.
+            connection.run("DROP TABLE unplanned_hosts")
+            connection.run("DROP TABLE unplanned_pages")
+            connection.run("DROP INDEX requests_unplanned")
+            connection.run("ALTER TABLE requests DROP COLUMN hosts_unplanned")
+            connection.run("CREATE INDEX requests_unplanned ON requests (request_id)")
+            connection.run(
+                "INSERT INTO requests (request_id, verb, actor, reason, state, together,"
+                " is_rollout, created, revision, at_once, hosts, unplanned) VALUES"
+                """ ('ro-1', 'maintain', '{"kind":"operator","name":"alice"}', '',"""
+                " 'Open', 0, 1, 1, 0, 1, 3, %s)",
+                (json.dumps(left),),
+            )
+            for statement in statements(step.sql):
+                connection.run(translated(statement))
+        with closing(PostgresStore(url)) as store:
+            (request,) = store.read(lambda r: r.select(kinds.REQUESTS_UNPLANNED))
+            pages = store.read(lambda r: r.select(kinds.UNPLANNED_OF_REQUEST, "ro-1"))
+            of_host = store.read(lambda r: r.select(kinds.UNPLANNED_OF_HOST, "h3"))
+    assert request.hosts_unplanned == len(left)
+    assert [[*pair] for page in pages for pair in page.hosts] == left
+    assert of_host == pages[1:]
