@@ -181,9 +181,9 @@ def used_bytes(file: Path) -> int:
 
 
 def test_cost_of_a_page_does_not_grow_with_the_hosts_that_remain() -> None:
-    """A list of 400 hosts has 16 pages, and one of 100 hosts four."""
-    smaller, larger = (costs_of_pages(count) for count in (100, 400))
-    assert len(larger) == 15
+    """A list of 250 hosts has ten pages, and one of 75 hosts three."""
+    smaller, larger = (costs_of_pages(count) for count in (75, 250))
+    assert len(larger) == 9
     for name in PageCost.__annotations__:
         most = max(getattr(cost, name) for cost in smaller)
         found = [getattr(cost, name) for cost in larger]
