@@ -27,7 +27,7 @@ DECEIVING = re.compile(
 
 def check(page: Page) -> None:
     """Fail unless the page shows the hostile text as it is meant to be shown."""
-    expect(page.get_by_text(SHOWN).first).to_be_visible()
+    expect(page.get_by_text(SHOWN).filter(visible=True).first).to_be_visible()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     assert page.locator("img").count() == 0
     found = DECEIVING.findall(page.content() + page.title())

@@ -68,6 +68,8 @@ class Witnessed:
         self._moved: dict[str, tuple[str, str]] = {}
         """For each VM, the operation and the host of a move that the driver reported,
         until a commit records it."""
+        self._moved_down = set[str]()
+        """Those of them that did not run on the new host."""
         self._notices: dict[str, float] = {}
         """When each notice of this process has passed on the monotonic clock."""
         self._file = file
@@ -282,15 +284,27 @@ class Witnessed:
             observed = self.hypervisor.observe([move.vm]).get(move.vm)
             if observed is not None and observed.host == move.to_host:
                 self._moved[move.vm] = operation.operation_id, move.to_host
+                if observed.running is False:
+                    self._moved_down.add(move.vm)
 
     def _judge_moves(self) -> None:
-        """S11: a VM that the driver moved is recorded where it is."""
+        """S11: a VM that the driver moved is recorded where it is.
+
+        A call after which its VM does not run is made again, and moves it once more.
+        """
         for name, (operation_id, host) in self._moved.items():
-            vm = self.mirror.vms.get(name)
-            is_left = name in self.mirror.operations[operation_id].left_vms
+            vm, operation = (
+                self.mirror.vms.get(name),
+                self.mirror.operations[operation_id],
+            )
+            is_repeated = (
+                name in self._moved_down and operation.call_state is CallState.RETRY
+            )
+            is_left = name in operation.left_vms or is_repeated
             if vm is not None and vm.state is not VmState.DELETED and not is_left:
                 assert vm.host == host, f"S11: moved to {host} by {operation_id}: {vm}"
         self._moved.clear()
+        self._moved_down.clear()
 
     def answering(self) -> list[Endpoint]:
         """Return the endpoints from which VMs may have documents now."""
