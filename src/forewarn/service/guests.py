@@ -75,7 +75,8 @@ class GuestListeners(_Background):
 
     async def begin(self) -> None:
         """Open the listeners of published VMs, and apply changes from now on."""
-        if self._is_dirty.is_set():
+        # More VMs can be published while the first listeners are opened.
+        while self._is_dirty.is_set():
             await self._listen()
         self._task = asyncio.create_task(self._keep())
 
