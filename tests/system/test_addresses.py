@@ -103,11 +103,14 @@ class Namespace(Space):
         return json.loads(shown)["nftables"][-1]["counter"]["packets"]
 
     def state(self) -> str:
-        """Return all that `apply` could have changed."""
+        """Return all that `apply` could have changed.
+
+        The kernel adds addresses of IPv6 by itself, seconds after a link is up.
+        """
         return "\n".join(
             (
                 self.run("nft", "list", "ruleset"),
-                self.ip("address show"),
+                self.ip("-4 address show"),
                 self.ip("route show table all"),
                 self.ip("rule show"),
                 self.run(
