@@ -391,8 +391,8 @@ def complete(work: Work, hosts: Iterable[str]) -> None:
     for request_id, last in sorted(unplanned.last_of(work.tx, {*hosts}).items()):
         request = work.request(request_id)
         left = unplanned.hosts_of(work.tx, request_id)
-        page = [*takewhile(lambda pair, last=last: pair[0] <= last, left)]
-        _take(work, request, count=len(page))
+        count = sum(1 for _ in takewhile(lambda pair, last=last: pair[0] <= last, left))
+        page = _take(work, request, count=count)
         _make(work, request, like_the_first(work, request), page)
 
 
