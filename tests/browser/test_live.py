@@ -92,7 +92,7 @@ def test_campaign_is_followed_from_its_canary_to_its_end(
     assert {CANARY, HOSTS} <= set(done), done
     assert tab.streams == 1
 
-    page.get_by_role("link", name="Report").click()
+    page.get_by_role("link", name="Report", exact=True).click()
     answer: Any = quick.ask(f"/v1/campaigns/{campaign}")
     assert (answer["state"], answer["done"]) == ("Done", HOSTS)
     entries = quick.ask("/v1/history?since=1h")["entries"]

@@ -73,7 +73,7 @@ async def _connect_all(port: int, trusting: ssl.SSLContext) -> None:
         assert b" 201 " in head
         length = int(head.lower().partition(b"content-length:")[2].split()[0])
         token = json.loads(await reader.readexactly(length))["token"]
-        writer.close()
+        writer.transport.abort()
         writers: list[asyncio.StreamWriter] = []
         for _ in range(RELAY_STREAMS_MAX):
             head, _, writer = await begun("/v1/relay/stream", token)
@@ -91,5 +91,7 @@ async def _connect_all(port: int, trusting: ssl.SSLContext) -> None:
         head, _, writer = await begun("/v1/operations", TOKEN)
         assert b" 200 " in head
         writers.append(writer)
+    # TLS would let a socket stay open until the service has said goodbye.
     for writer in writers:
-        writer.close()
+        writer.transport.abort()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers))
