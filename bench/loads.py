@@ -56,12 +56,12 @@ def take_turns(
 
     Each meets what the machine does at that time, so results of one round compare.
     """
-    found: dict[str, list[Load]] = {server: [] for server in urls}
+    all_loads: dict[str, list[Load]] = {server: [] for server in urls}
     for _ in range(rounds):
         for server, url in urls.items():
             load = run(url, seconds=seconds, headers={"Metadata": "true"}, fresh=False)
-            found[server].append(load)
-    return found
+            all_loads[server].append(load)
+    return all_loads
 
 
 def ratio(mine: Sequence[Load], its: Sequence[Load]) -> float:

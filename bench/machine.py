@@ -58,12 +58,12 @@ def cpu_seconds(pid: int) -> float:
 
 def family_cpu_seconds(pid: int) -> float:
     """Return the processor time of a process and of its running children so far."""
-    found = cpu_seconds(pid)
+    seconds = cpu_seconds(pid)
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text("ascii").split():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found += family_cpu_seconds(int(child))
-    return found
+                seconds += family_cpu_seconds(int(child))
+    return seconds
 
 
 def rss_mib(pid: int) -> float:

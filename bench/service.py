@@ -172,26 +172,26 @@ class Service:
         self.admin("/v1/maintain", order)
 
         def are_announced() -> bool:
-            found = self._operations()
-            return not found[
+            counts = self._operations()
+            return not counts[
                 OperationState.PLANNED.value
-            ] and found.total() >= before + len(hosts)
+            ] and counts.total() >= before + len(hosts)
 
         # Not a list of operations: it explains each of them, with questions to the store.
-        what = "the announcement of every host"
+        subject = "the announcement of every host"
         eventually(
             are_announced,
-            what=what,
+            what=subject,
             seconds=ANNOUNCED_SECONDS,
             pause=ANNOUNCED_POLL_SECONDS,
         )
 
     def _operations(self) -> Counter[str]:
         """Return the number of open operations in each state."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for state, count in _OPERATIONS.findall(self.metrics()):
-            found[state] += round(float(count))
-        return found
+            counts[state] += round(float(count))
+        return counts
 
     def metrics(self) -> str:
         """Return the metrics."""

@@ -62,13 +62,13 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 def sources() -> dict[str, bytes]:
     """Return the modules of the agent, by path in the source."""
-    found: dict[str, bytes] = {}
+    modules: dict[str, bytes] = {}
     for part in PARTS:
         place = SOURCE / part
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.suffix in {".py", ".sql"}:
-                found[path.relative_to(SOURCE).as_posix()] = path.read_bytes()
-    return found
+                modules[path.relative_to(SOURCE).as_posix()] = path.read_bytes()
+    return modules
 
 
 def _install(into: Path) -> None:
@@ -91,19 +91,21 @@ def bundled_directory() -> Path:
 
     They are downloaded once and kept in .build. Raises CalledProcessError.
     """
-    kept = ROOT / ".build" / f"agent-{hashlib.sha256(PINS.read_bytes()).hexdigest()}"
-    if not kept.exists():
-        kept.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as work:
-            made = Path(work) / "made"
-            _install(made)
+    directory = (
+        ROOT / ".build" / f"agent-{hashlib.sha256(PINS.read_bytes()).hexdigest()}"
+    )
+    if not directory.exists():
+        directory.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent) as work:
+            installed = Path(work) / "made"
+            _install(installed)
             try:
-                made.rename(kept)
+                installed.rename(directory)
             except OSError:
                 # Another build may have been faster.
-                if not kept.exists():
+                if not directory.exists():
                     raise
-    return kept
+    return directory
 
 
 def bundled() -> dict[str, bytes]:
