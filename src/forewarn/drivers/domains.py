@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import replace
 
 from forewarn.drivers import marks
-from forewarn.drivers.journal import Journal, MemoryJournal
+from forewarn.drivers.journal import Journal, MemoryJournal, Note
 from forewarn.drivers.marks import (
     HOST,
     Mark,
@@ -35,10 +35,8 @@ class Domains:
         """Read the journal; without one, no mark is kept."""
         self._keeps = journal is not None
         self._journal = journal or MemoryJournal()
-        self._marks: dict[str, str] = {}
-        """The text of the mark by place, such as `vm:web_0`; empty: unreadable."""
-        self._terms: dict[str, tuple[int, str]] = {}
-        """The term and store of the mark by place; 0 if the service has no replicas."""
+        self._marks: dict[str, Mark | None] = {}
+        """The mark by place, such as `vm:web_0`, as it was written; None: unreadable."""
         self._tasks_by_mark: dict[str, Task] = {}
         """The work by the text of its mark."""
         self._order: deque[str] = deque()
@@ -48,26 +46,20 @@ class Domains:
                 self._tasks_by_mark[name] = task_from(note)
                 self._order.append(name)
             else:
-                self._marks[key] = note["mark"]
-                self._terms[key] = note.get("term", 0), note.get("store", "")
+                self._marks[key] = _mark_from(note)
 
     def check_term(self, call: Call) -> None:
         """Raise DriverError if a place of a call has the mark of a later term."""
         for place in places_of(call):
-            key = _key(call, place)
-            if text := self._marks.get(key):
-                term, store = self._terms[key]
-                before = parse_mark(text, MarkState.BEGUN.value, term=term, store=store)
-                try:
-                    marks.check_replacing(mark_of(call), before)
-                except marks.LaterTermError as error:
-                    raise DriverError(str(error)) from error
+            try:
+                marks.check_replacing(mark_of(call), self._marks.get(_key(call, place)))
+            except marks.LaterTermError as error:
+                raise DriverError(str(error)) from error
 
     def carry_out(self, task: Task, fault: Fault | None) -> None:
         """Mark the places of a call, then begin its work."""
         if not self._keeps or (fault is not None and fault.kind is FaultKind.FORGET):
             return
-        text = mark_of(task.call).text
         for place in places_of(task.call):
             kind = None
             if fault is not None and fault.vm in {"", place}:
@@ -76,11 +68,10 @@ class Domains:
             if kind is FaultKind.MARK_LOST:
                 self._forget(key)
                 continue
-            mark = "" if kind is FaultKind.MARK_UNREADABLE else text
-            call = task.call
-            self._marks[key], self._terms[key] = mark, (call.term, call.store)
-            term = {"term": call.term, "store": call.store} if call.term else {}
-            self._journal.write(key, {"mark": mark, **term})
+            is_readable = kind is not FaultKind.MARK_UNREADABLE
+            mark = mark_of(task.call) if is_readable else None
+            self._marks[key] = mark
+            self._journal.write(key, _note_of(mark))
         if fault is None or fault.kind is not FaultKind.MARK_ONLY:
             self.work_on(task)
 
@@ -100,11 +91,11 @@ class Domains:
         """Return what is read at the places of a call."""
         readings: dict[str, Reading] = {}
         for place in places_of(call):
-            text = self._marks.get(_key(call, place))
-            if text == "":
-                continue
-            mark = None if text is None else self._mark(text, place, now=now)
-            readings[place] = Reading(mark=mark)
+            key = _key(call, place)
+            if key not in self._marks:
+                readings[place] = Reading()
+            elif (mark := self._marks[key]) is not None:
+                readings[place] = Reading(mark=self._as_of(now, mark, place))
         return readings
 
     def taken_over(self, call: Call, *, now: Micros) -> Task | None:
@@ -145,29 +136,50 @@ class Domains:
         """Close the journal; the domains continue."""
         self._journal.close()
 
-    def _mark(self, text: str, place: str, *, now: Micros) -> Mark:
-        task, state = self._tasks_by_mark.get(text), MarkState.BEGUN
+    def _as_of(self, now: Micros, mark: Mark, place: str) -> Mark:
+        """Return a mark with the state that its work has now."""
+        task, state = self._tasks_by_mark.get(mark.text), MarkState.BEGUN
         if task is not None and task.has_ended(now):
             vms = [vm for vm in task.call.vms if vm.vm == place]
             is_done = all(task.is_done_for(vm) for vm in vms)
             if place == HOST:
                 is_done = task.verdict is not Verdict.FAILED
             state = MarkState.DONE if is_done else MarkState.FAILED
-        return parse_mark(text, state.value)
+        return replace(mark, state=state)
 
     def _remove(self, text: str) -> None:
         task = self._tasks_by_mark.pop(text)
         self._journal.forget(f"deed:{text}")
         for place in places_of(task.call):
             key = _key(task.call, place)
-            if self._marks.get(key) == text:
+            mark = self._marks.get(key)
+            if mark is not None and mark.text == text:
                 self._forget(key)
 
     def _forget(self, key: str) -> None:
         self._marks.pop(key, None)
-        self._terms.pop(key, None)
         self._journal.forget(key)
 
 
 def _key(call: Call, place: str) -> str:
     return f"host:{call.host}" if place == HOST else f"vm:{place}"
+
+
+def _note_of(mark: Mark | None) -> Note:
+    """Return how the journal stores a mark."""
+    if mark is None:
+        return {"mark": ""}
+    term = {"term": mark.term, "store": mark.store} if mark.term else {}
+    return {"mark": mark.text, **term}
+
+
+def _mark_from(note: Note) -> Mark | None:
+    """Return the mark of a note in the journal; without a term: of an earlier version."""
+    if not note["mark"]:
+        return None
+    return parse_mark(
+        note["mark"],
+        MarkState.BEGUN.value,
+        term=note.get("term", 0),
+        store=note.get("store", ""),
+    )
