@@ -186,7 +186,7 @@ class Rule:
     @property
     def demand(self) -> Demand:
         """Return the right that a caller needs."""
-        # A request without an own route is about the caller's token or session.
+        # A request without an own route is about a token or a session.
         return DEMANDS[f"POST /v1/{self.path}"] if self.path else self.own_demand
 
 
@@ -298,6 +298,11 @@ def _console_end(work: Work, order: Decision) -> None:
     sessions.end(work, body.pass_id, ends_at=body.ends_at)
 
 
+def _uses(work: Work, order: Decision) -> None:
+    body = cast("session_bodies.TokenUses", order.body)
+    tokens.note_uses(work, body.token_ids)
+
+
 def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
     """Return the report of a token for operators, without its secret."""
     return {
@@ -338,9 +343,8 @@ DECISIONS: Mapping[str, Rule] = {
     "console-link": Rule(body=session_bodies.EmptyBody, decide=_console_link),
     "console-open": Rule(body=session_bodies.EndedPass, decide=_console_open),
     "console-end": Rule(body=session_bodies.EndedPass, decide=_console_end),
-    "use": Rule(
-        body=session_bodies.EmptyBody,
-        decide=lambda work, order: tokens.note_use(work, order.caller.token_id),
+    "uses": Rule(
+        body=session_bodies.TokenUses, decide=_uses, own_demand=Demand.OPERATOR_READS
     ),
     "relay-approve": Rule(
         body=relay_bodies.RelayApprovals, decide=_relay_approve, path="relay/approve"
@@ -350,11 +354,6 @@ DECISIONS: Mapping[str, Rule] = {
     ),
     "relay-seen": Rule(
         body=relay_bodies.RelaySeen, decide=_relay_seen, path="relay/seen"
-    ),
-    "relay-use": Rule(
-        body=session_bodies.EmptyBody,
-        decide=lambda work, order: tokens.note_use(work, order.caller.token_id),
-        own_demand=Demand.RELAY,
     ),
 }
 """Each request by its name, which is its path with dashes."""

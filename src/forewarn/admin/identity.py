@@ -1,26 +1,21 @@
 """Identification: which caller a token, or a session of the console, belongs to."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from forewarn.admin import limits, viewer_rights
 from forewarn.admin.access import LOCAL_USER, Caller, session_over, unauthorized
-from forewarn.admin.decisions import Decision
-from forewarn.admin.session_bodies import EmptyBody
 from forewarn.admin.throttle import Throttle
+from forewarn.admin.token_usage import TokenUsage
 from forewarn.admin.tokens import Tokens
 from forewarn.admin.viewer_rights import Credential
 from forewarn.control import sessions, tokens
 from forewarn.control.gateway import OperatorGateway
 from forewarn.control.sessions import Pass, PassKind
 from forewarn.instants import Micros
-from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import Reader
 from forewarn.store.records import Token
-
-logger = logging.getLogger("forewarn.admin")
 
 IsLocalOperator = Callable[[str], bool]
 """Returns whether a local user is an operator at the Unix socket; it may block."""
@@ -48,8 +43,7 @@ class Identity:
         self.known = known
         self.throttle = throttle
         self._is_local_operator = is_local_operator
-        self._uses: dict[str, asyncio.Task[None]] = {}
-        """The tasks that store the last use of a token, by its ID."""
+        self._uses = TokenUsage()
         self._doubtful_turn = asyncio.Lock()
         """Held while an unknown token of an exhausted source is checked."""
         self._key: tuple[OperatorGateway, bytes] | None = None
@@ -93,25 +87,10 @@ class Identity:
                 lambda reader: tokens.judge(reader, text, now=now)
             )
             if token is not None and not self._is_anothers(token):
-                self._note_use(gateway, token, now=now)
+                self._uses.note(gateway, token, now=now)
                 return Caller.of_token(token)
         name = self.known.name_of(text) if self.known else None
         return None if name is None else Caller(name=name)
-
-    def _note_use(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
-        """Store the use of a token, if an hour has passed since the last stored use.
-
-        No request waits for this, or fails because of it.
-        """
-        if (
-            not tokens.is_use_due(token, now=now)
-            or token.token_id in self._uses
-            or len(self._uses) >= limits.USES_MAX
-        ):
-            return
-        task = asyncio.create_task(_store(gateway, Caller.of_token(token)))
-        self._uses[token.token_id] = task
-        task.add_done_callback(lambda _: self._uses.pop(token.token_id))
 
     def _is_anothers(self, token: Token) -> bool:
         """Return whether an operator of the token file has the name of the token.
@@ -236,7 +215,7 @@ class Identity:
                 return None
             if not sessions.has_proof(key, given, token.digest):
                 return None
-            self._note_use(gateway, token, now=now)
+            self._uses.note(gateway, token, now=now)
             return Caller.of_token(token)
         if given.proof:
             digest = self._digest_of(given.name)
@@ -259,13 +238,3 @@ class Identity:
                 raise session_over()
             self._key = gateway, key
         return self._key[1]
-
-
-async def _store(gateway: OperatorGateway, caller: Caller) -> None:
-    name = "relay-use" if caller.host else "use"
-    order = Decision(name=name, body=EmptyBody(), caller=caller)
-    try:
-        await gateway.order(order.who, order)
-    except ForewarnError as error:
-        # The next request with this token tries to store it again.
-        logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)

@@ -276,8 +276,16 @@ RECHECK_SECONDS = 1.0
 A change without an operation is seen this late at most. All viewers with the same
 rights share one read."""
 
-USES_MAX = 100
-"""Maximum tokens whose use is being stored; others are stored with a later request."""
+USES_TOGETHER_MAX = 1_000
+"""Maximum tokens whose use one transaction stores, in 0.02 s."""
+
+USES_MAX = 5_000
+"""Maximum tokens whose use waits to be stored; others are stored with a later request.
+All relays can come back together, an hour after their last use was stored."""
+
+USES_PAUSE_SECONDS = 1.0
+"""Seconds between two transactions that store the uses of tokens: the second one has all
+uses in between."""
 
 RETRY_SECONDS = 1
 """`Retry-After` in seconds if the service is busy."""

@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from forewarn.admin import bodies, limits
 from forewarn.admin.shapes import shape
 from forewarn.control.sessions import ID_DIGITS, TEXT_CHARACTERS_MAX
 
@@ -41,6 +42,16 @@ class EmptyBody(BaseModel):
     """A request without arguments."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{}]})
+
+
+class TokenUses(BaseModel):
+    """Tokens that were used; the API itself sends it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token_ids: list[bodies.Name] = Field(
+        min_length=1, max_length=limits.USES_TOGETHER_MAX
+    )
 
 
 class EndedPass(BaseModel):

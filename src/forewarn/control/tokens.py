@@ -9,7 +9,7 @@ is one read and one comparison in constant time.
 import hashlib
 import hmac
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Work
@@ -226,11 +226,12 @@ def _check_is_free(
             )
 
 
-def note_use(work: Work, token_id: str) -> None:
-    """Store the use of a token, unless a use was stored within `USE_STEP`."""
-    token = work.tx.get(Token, token_id)
-    if token is not None and is_use_due(token, now=work.now):
-        work.tx.replace(token, changed(token, last_used_at=work.now))
+def note_uses(work: Work, token_ids: Iterable[str]) -> None:
+    """Store the use of tokens, except for those whose use was stored within `USE_STEP`."""
+    for token_id in token_ids:
+        token = work.tx.get(Token, token_id)
+        if token is not None and is_use_due(token, now=work.now):
+            work.tx.replace(token, changed(token, last_used_at=work.now))
 
 
 def is_use_due(token: Token, *, now: Micros) -> bool:

@@ -31,6 +31,12 @@ def gateway() -> LocalGateway:
     return LocalGateway()
 
 
+@pytest.fixture(autouse=True)
+def _uses_are_stored_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no use of a token wait for the pause after another one."""
+    monkeypatch.setattr(limits, "USES_PAUSE_SECONDS", 0.0)
+
+
 @pytest.fixture
 def client(gateway: LocalGateway, served: tuple[FastAPI, TestClient]) -> TestClient:
     app, client = served

@@ -55,11 +55,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "console-link": {},
     "console-open": {"pass_id": "0" * 32, "ends_at": 1},
     "console-end": {"pass_id": "0" * 32, "ends_at": 1},
-    "use": {},
+    "uses": {"token_ids": ["tk-1"]},
     "relay-approve": {"approvals": [{"vm": "web_0", "event_ids": ["x"]}]},
     "relay-enable": {"vm": "web_0"},
     "relay-seen": {"seconds_ago": {"web_0": 3}},
-    "relay-use": {},
 }
 
 
@@ -86,8 +85,8 @@ def test_decision_is_read_back_unchanged(name: str) -> None:
         assert read_message(sent(decision)) == decision
 
 
-OWN = {"use", "relay-use", "console-link", "console-open", "console-end"}
-"""They are about the caller's token or session, and need no role to change something."""
+OWN = {"uses", "console-link", "console-open", "console-end"}
+"""They are about a token or the caller's session, and need no role to change something."""
 
 
 @pytest.mark.parametrize("name", sorted(set(DECISIONS) - OWN))

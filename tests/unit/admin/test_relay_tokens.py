@@ -27,7 +27,7 @@ RELAY_ROUTES = {
     "POST /v1/relay/seen",
     "POST /v1/relay/served",
 }
-RELAY_REQUESTS = {"relay-approve", "relay-enable", "relay-seen", "relay-use"}
+RELAY_REQUESTS = {"relay-approve", "relay-enable", "relay-seen"}
 
 
 @pytest.fixture(scope="module")
