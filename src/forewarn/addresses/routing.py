@@ -58,8 +58,8 @@ class Rule(NamedTuple):
     def words(self) -> Command:
         """Return the arguments for `ip rule`."""
         port = ("ipproto", "tcp", "sport", str(self.sport)) if self.sport else ()
-        words = ("pref", str(self.priority), "from", SERVICE, *port)
-        return (*words, "lookup", self.table, "protocol", str(PROTOCOL))
+        selector = ("pref", str(self.priority), "from", SERVICE, *port)
+        return (*selector, "lookup", self.table, "protocol", str(PROTOCOL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -307,21 +307,23 @@ class Hub:
         if not (ids or rights or reads or around):
             return
         began = asyncio.get_running_loop().time()
-        seen = await self._gateway.read(
+        reading = await self._gateway.read(
             lambda reader: self._read(reader, ids, rights, around, reads=reads)
         )
         ended = asyncio.get_running_loop().time()
         if around is not None:
             pause = limits.PROBLEMS_PAUSE * (ended - began)
             self._problems_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
-        bad = {viewer for viewer in seen.good if not await self._is_good_here(viewer)}
-        self._bad = (set(rights) - seen.good) | bad
-        if seen.has_new_fleet and "hosts" in self._followed:
+        bad = {
+            viewer for viewer in reading.good if not await self._is_good_here(viewer)
+        }
+        self._bad = (set(rights) - reading.good) | bad
+        if reading.has_new_fleet and "hosts" in self._followed:
             self._lose()
-        for change in seen.changes:
+        for change in reading.changes:
             self._add(change)
-        if seen.problems is not None:
-            self._compare(seen.problems)
+        if reading.problems is not None:
+            self._compare(reading.problems)
         self._wake()
 
     def _note_stale_reasons(self) -> None:

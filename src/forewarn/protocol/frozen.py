@@ -50,14 +50,14 @@ else:
         # Some Python versions copy it to the new class, where it keeps `kind` in memory.
         with contextlib.suppress(AttributeError):
             del kind.__weakref__
-        made = dataclass_with_slots(kind)
+        slotted = dataclass_with_slots(kind)
         # One function for all classes: one per class would take a twentieth of the
         # memory of an agent.
-        made.__setattr__ = _refuse_assignment
-        made.__delattr__ = _refuse_deletion
+        slotted.__setattr__ = _refuse_assignment
+        slotted.__delattr__ = _refuse_deletion
         if not has_repr:
-            made.__repr__ = _shown
-        return made
+            slotted.__repr__ = _shown
+        return slotted
 
 
 class Tagged:

@@ -58,36 +58,37 @@ def last_words(kind, error, trace):
         print(f"{kind.__name__}:", *str(error).split(), file=sys.stderr)
 sys.excepthook = last_words
 
-def found(entry):
+def loaded(entry):
     module, _, name = entry.partition(":")
-    what = importlib.import_module(module)
+    target = importlib.import_module(module)
     for part in name.split("."):
-        what = getattr(what, part)
-    if not callable(what):
+        target = getattr(target, part)
+    if not callable(target):
         sys.exit(f"{entry} cannot be called")
-    return what
+    return target
 
 def refuse(entry):
     sys.exit(f"{entry} is asynchronous or a generator, so calling it runs nothing: "
         "make it a normal function, which may call asyncio.run()")
 
 def call(entry):
-    result = found(entry)(json.loads(sys.stdin.read() or "null") or {})
+    result = loaded(entry)(json.loads(sys.stdin.read() or "null") or {})
     lazy = types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType
     if isinstance(result, lazy) or hasattr(result, "__await__"):
         getattr(result, "close", int)()
         refuse(entry)
     sys.exit(1 if result is False else 0)
 
-def look(entry):
+def check(entry):
     import inspect
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction,
         inspect.isasyncgenfunction)
-    what = found(entry)
-    if any(kind(each) for kind in kinds for each in (what, type(what).__call__)):
+    target = loaded(entry)
+    callables = (target, type(target).__call__)
+    if any(kind(function) for kind in kinds for function in callables):
         refuse(entry)
     try:
-        takes = inspect.signature(what)
+        takes = inspect.signature(target)
     except (TypeError, ValueError):
         return  # Functions written in C have no signature.
     try:
@@ -97,7 +98,7 @@ def look(entry):
 
 then, *entries = sys.argv[1:]
 for entry in entries[then == "call":]:
-    look(entry)
+    check(entry)
 if then == "call":
     call(entries[0])
 """

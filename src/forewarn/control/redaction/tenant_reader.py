@@ -143,9 +143,9 @@ class _Metered:
         before: str = "",
         limit: int = PAGE_ROWS,
     ) -> list[R]:
-        found = self._reader.latest(query, value, before=before, limit=limit)
-        self.rows += 1 + len(found)
-        return found
+        records = self._reader.latest(query, value, before=before, limit=limit)
+        self.rows += 1 + len(records)
+        return records
 
     def ranked(
         self,
@@ -156,11 +156,11 @@ class _Metered:
         lowest: bool = False,
         above: int | None = None,
     ) -> list[R]:
-        found = self._reader.ranked(
+        records = self._reader.ranked(
             ranking, value, limit=limit, lowest=lowest, above=above
         )
-        self.rows += 1 + len(found)
-        return found
+        self.rows += 1 + len(records)
+        return records
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         return self._reader.due(over, until, limit=limit)

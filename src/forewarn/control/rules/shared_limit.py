@@ -36,19 +36,19 @@ def ask_again(
     reader: Reader,
     request: Request,
     campaign: CampaignRecord,
-    found: Gate,
+    verdict: Gate,
     *,
     now: Micros,
 ) -> Gate:
-    """Return whether it may announce a host that is tried again, after `found` of `ask`.
+    """Return whether it may announce a host that is tried again, after the `verdict` of `ask`.
 
     The host is away already, so it needs no place of the budget `unavailable`.
     """
-    if not campaign_gate.is_used_up(found.blocker):
-        return found
-    found = campaign_gate.ask(reader, request, campaign, now=now, is_away=True)
-    if found.blocker is not None:
-        return found
+    if not campaign_gate.is_used_up(verdict.blocker):
+        return verdict
+    verdict = campaign_gate.ask(reader, request, campaign, now=now, is_away=True)
+    if verdict.blocker is not None:
+        return verdict
     return Gate(blocker=why_shared(reader, campaign, now=now))
 
 
