@@ -6,15 +6,16 @@ For operators only.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.fleet.model import SpanKind
 from forewarn.instants import Micros
 from forewarn.store import kinds
 from forewarn.store.port import Reader, columns
 
-_FIELDS = ("fault_domain", "kind", "operation", "began", "ended")
+_FIELDS = ("scope", "fault_domain", "operation", "began", "ended")
 
 
 class Outage(NamedTuple):
@@ -30,7 +31,7 @@ class Outage(NamedTuple):
 def several_down(
     reader: Reader,
     campaign: CampaignRecord,
-    scopes: Iterable[str],
+    scopes: Collection[str],
     operations: Collection[str],
     *,
     now: Micros,
@@ -38,11 +39,14 @@ def several_down(
     """Return those of some scopes that had several fault domains down at the same time.
 
     `operations` are those of the campaign. One of them caused one of the interruptions.
+    One statement reads the interruptions of all scopes, a scope after the other.
     """
+    pages = columns(reader, kinds.OUTAGES_OF_SCOPE, _FIELDS, among=scopes)
+    rows = chain.from_iterable(zip(*page, strict=True) for page in pages)
     return [
         scope
-        for scope in sorted(scopes)
-        if overlap(_outages(reader, campaign, scope, operations, now))
+        for scope, those in groupby(rows, key=itemgetter(0))
+        if overlap(_outages(campaign, those, operations, now))
     ]
 
 
@@ -60,16 +64,13 @@ def overlap(outages: Iterable[Outage]) -> bool:
 
 
 def _outages(
-    reader: Reader,
     campaign: CampaignRecord,
-    scope: str,
+    rows: Iterable[tuple[Any, ...]],
     operations: Collection[str],
     now: Micros,
 ) -> Iterator[Outage]:
     """Yield the interruptions of the VMs of a scope since the start of a campaign."""
-    one = (scope, scope)
-    for page in columns(reader, kinds.SPANS_OF_SCOPE, _FIELDS, between=one):
-        for domain, kind, operation, began, ended in zip(*page, strict=True):
-            last = ended or now
-            if kind is not SpanKind.EXISTENCE and last > max(began, campaign.created):
-                yield Outage(began, last, domain, operation in operations)
+    for _, domain, operation, began, ended in rows:
+        last = ended or now
+        if last > max(began, campaign.created):
+            yield Outage(began, last, domain, operation in operations)

@@ -365,6 +365,10 @@ TOKENS_OF_RELAY: Query[Token] = Query(
 """The tokens of the relay of a host."""
 SPANS_OF_VM: Query[Span] = Query("spans_of_vm", Span, lambda span: (span.vm,))
 SPANS_OF_SCOPE: Query[Span] = Query("spans_of_scope", Span, lambda span: (span.scope,))
+OUTAGES_OF_SCOPE: Query[Span] = Query(
+    "outages_of_scope", Span, lambda span: (span.scope,) if span.operation else ()
+)
+"""The interruptions of the VMs of a scope, without their existences."""
 SPANS_OF_TENANT: Query[Span] = Query(
     "spans_of_tenant", Span, lambda span: (span.tenant,)
 )

@@ -318,6 +318,7 @@ class ColumnReader(Protocol):
         names: Sequence[str],
         *,
         between: tuple[str, str] | None = None,
+        among: Collection[str] | None = None,
     ) -> Iterator[Columns]:
         """Yield fields of all records that a query finds: see the function `columns`."""
         ...
@@ -339,21 +340,25 @@ def columns(
     names: Sequence[str],
     *,
     between: tuple[str, str] | None = None,
+    among: Collection[str] | None = None,
 ) -> Iterator[Columns]:
     """Yield at least two fields of the records found under all values of a query.
 
     `moves.vm` is the field `vm` of each member of the list `moves`, as a tuple.
-    With `between`, only values from the first to the second one count. The records are in
-    the order of the value and of the key, some hundreds together. This is for a process
-    that may read a whole fleet.
+    With `between`, only values from the first to the second one count; with `among`, only
+    these values, by one statement. The records are in the order of the value and of the
+    key, some hundreds together. This is for a process that may read a whole fleet.
     """
     if isinstance(reader, ColumnReader):
-        yield from reader.columns(query, names, between=between)
+        yield from reader.columns(query, names, between=between, among=among)
         return
     get = _fields_of(names)
     if between is not None and between[0] == between[1]:
-        if records := [*every(reader, query, between[0])]:
-            yield [*zip(*map(get, records), strict=True)]
+        among = {between[0]}
+    if among is not None:
+        for value in sorted(set(among)):
+            if records := [*every(reader, query, value)]:
+                yield [*zip(*map(get, records), strict=True)]
         return
     keys = sorted(
         (

@@ -135,25 +135,29 @@ def _complete(
     }
 
 
+BETWEEN = "BETWEEN ? AND ?"
+AMONG = "IN (SELECT value FROM json_each(?))"
+"""Conditions for the values of a query."""
+
+
 def columns(
     query: questions.Query[Any],
     names: Sequence[str],
     codec: Codec[Any],
-    *,
-    is_bounded: bool = False,
+    condition: str = "",
 ) -> str:
     """Return the statement that gets columns of the records under all values of a query.
 
-    Its statement ends with the condition for the value. With `is_bounded`, the result has
-    two parameters: the first value and the last one.
+    Its statement ends with the condition for the value. With `BETWEEN`, the result has
+    two parameters, the first value and the last one; with `AMONG`, a JSON array of values.
     """
     if query.name.startswith("all_"):
         return statements.columns(codec.table, names, [codec.key])
     source, column = _source(query)
-    if is_bounded:
+    if condition:
         assert column, f"{query.name} finds rows under one value only"
         word = "AND" if " WHERE " in source else "WHERE"
-        source = f"{source} {word} {column} BETWEEN ? AND ?"
+        source = f"{source} {word} {column} {condition}"
     return statements.columns(source, names, [*filter(None, [column]), codec.key])
 
 

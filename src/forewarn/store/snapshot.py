@@ -34,12 +34,18 @@ class SnapshotReader(RowReader):
         names: Sequence[str],
         *,
         between: tuple[str, str] | None = None,
+        among: Collection[str] | None = None,
     ) -> Iterator[Columns]:
         """Yield fields of the records found under all values of a query."""
         codec = self._schema.codecs[query.kind]
         stored = statements.columns_for(names)
-        sql = queries.columns(query, stored, codec, is_bounded=between is not None)
-        for page in self._connection.pages(sql, COLUMN_ROWS, between or ()):
+        condition, parameters = "", ()
+        if among is not None:
+            condition, parameters = queries.AMONG, (json.dumps([*among]),)
+        elif between is not None:
+            condition, parameters = queries.BETWEEN, between
+        sql = queries.columns(query, stored, codec, condition)
+        for page in self._connection.pages(sql, COLUMN_ROWS, parameters):
             yield codec.transposed(names, page)
 
     def columns_of(

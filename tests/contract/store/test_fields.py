@@ -167,6 +167,30 @@ def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> N
     store.close()
 
 
+def test_fields_among_some_values_are_those_of_the_records(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    memory = MemoryStore()
+    vms = [replace(vm(number), host=f"h{number % 5}") for number in range(20)]
+    for store_ in (store, memory):
+        store_.transact(lambda tx: [tx.add(one) for one in vms])
+    snapshot = snapshots_of(tmp_path / "store.db")
+
+    def rows(reader: Reader, hosts: Sequence[str]) -> list[tuple[Any, ...]]:
+        pages = columns(reader, kinds.VMS_ON_HOST, ("host", "name"), among=hosts)
+        return [row for page in pages for row in zip(*page, strict=True)]
+
+    for hosts in (["h3", "h1", "h1"], ["h2", "none"], ["none"], []):
+        stored = snapshot.read(lambda reader, hosts=hosts: rows(reader, hosts))
+        assert stored == memory.read(lambda reader, hosts=hosts: rows(reader, hosts))
+        assert stored == sorted(
+            (record.host, record.name)
+            for record in vms
+            if record.host in hosts and record.state is not VmState.DELETED
+        )
+    snapshot.close()
+    store.close()
+
+
 def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
     """A snapshot answers as the memory store does, also for keys that no record has."""
     store = SqliteStore(tmp_path / "store.db")

@@ -453,6 +453,10 @@ SELECT * FROM spans WHERE vm = :value;
 -- The spans of the VMs of a scope, grouped by VM.
 SELECT * FROM spans WHERE scope = :value;
 
+-- name: outages_of_scope
+-- The interruptions of the VMs of a scope.
+SELECT * FROM spans WHERE operation != '' AND scope = :value;
+
 -- name: spans_of_tenant
 -- The spans of the VMs of a tenant, grouped by VM.
 SELECT * FROM spans WHERE tenant = :value;
