@@ -81,6 +81,15 @@ def test_pages_of_operators(
     # No name and no count beside it is cut.
     cut = page.locator(".row .lab > *").evaluate_all(CUT)
     assert cut == []
+    # The tools above the hosts take one line, also beside a drawer.
+    heads = [
+        page.get_by_role("heading", name="Hosts", exact=True),
+        page.get_by_role("button", name="Table", exact=True),
+    ]
+    title, last = (head.bounding_box() for head in heads)
+    assert title is not None
+    assert last is not None
+    assert last["y"] < title["y"] + title["height"]
     take("campaign", page)
     page = tab.open("wall")
     expect(page.get_by_role("heading", name="bios-2.19")).to_be_visible()
@@ -104,6 +113,8 @@ def test_page_of_a_tenant(
     headers = {"Authorization": f"Bearer {answer['token']}"}
     page = new_tab(night, new_context(extra_http_headers=headers)).open()
     expect(page.get_by_role("button", name="Approve…").first).to_be_visible()
+    expect(page.locator(".row .lab").first).to_be_visible()
+    assert page.locator(".row .lab > *").evaluate_all(CUT) == []
     take("tenant", page)
 
 

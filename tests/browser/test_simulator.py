@@ -4,14 +4,19 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from forewarn.service.listening import url_of
 from forewarn.sim.loop import LoopThread
-from tests.support.consoles import AXE, LOOKS, Tab, findings
+from tests.support.consoles import AXE, LOOKS, NARROW, Tab, findings
 from tests.support.simulators import EVENTS, Simulation, simulation
+
+BOXES = """(all) => all.map((each) => [each.textContent, each.getBoundingClientRect()])
+  .map(([text, {left, right, top, bottom}]) => [text, left, right, top, bottom])"""
+"""Script: texts, each with its edges."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +230,27 @@ def test_lane_shows_what_a_vm_was_told_of_another_and_when_it_may_start(
     assert picture is not None
     assert limit is not None
     assert limit["x"] + limit["width"] <= picture["x"] + picture["width"]
+
+
+@pytest.mark.long
+def test_texts_of_the_picture_lie_beside_each_other_on_a_phone(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(viewport=NARROW, has_touch=True)
+    running.sim("events", {"type": "Reboot", "vms": ["web_0"], "notice": "2h"})
+    lanes = page.locator("svg.lanes")
+    expect(lanes.get_by_text(re.compile("▸$"))).to_have_count(3)
+    texts = lanes.locator("text").evaluate_all(BOXES)
+    overlaps = [
+        (one[0], other[0])
+        for one, other in combinations(texts, 2)
+        if one[1] < other[2] and other[1] < one[2] and one[3] < other[4]
+        if other[3] < one[4]
+    ]
+    assert overlaps == []
+    journal = page.get_by_role("region", name="Table of requests")
+    expect(journal).to_contain_text("reads its document")
+    assert journal.evaluate("(each) => each.scrollWidth - each.clientWidth") <= 0
 
 
 @pytest.mark.long

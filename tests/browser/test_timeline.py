@@ -1,6 +1,7 @@
 """The timeline draws who waits for whom, and is a table on paper and on a narrow screen."""
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ from playwright.sync_api import Page, expect
 
 from tests.support.consoles import NARROW, Place, Tab, changed
 from tests.support.processes import eventually
+
+BARS = """(all) => all.map((each) => each.getBoundingClientRect())
+  .map(({top, bottom}) => [top, bottom])"""
+"""Script: upper and lower edges of bars."""
 
 WAITS = {"c1-r0-1": ("ready", "c1-r0-0"), "c1-r0-2": ("planned", "c1-r0-1")}
 """The state of some hosts, and the hosts that they wait for."""
@@ -123,7 +128,14 @@ def test_closed_cluster_hides_no_work(
         first, other = body["clusters"]
         # One has more racks than are named, the other a lane for each.
         first.update(racks=9, busy=[0, 2, 6, 3])
-        other["busy"] = [0, 0, 0, 12]
+        other.update(racks=8, busy=[0, 0, 0, 12])
+        own = [rack for rack in body["racks"] if rack["cluster"] == "c2"]
+        lane = [["done", body["from"], body["until"]]]
+        body["racks"] += [
+            {**own[0], "rack": f"c2-r{rack}"} for rack in range(len(own), 8)
+        ]
+        for rack in body["racks"]:
+            rack["lane"] = lane
 
     changed(tab.page, rf"/{campaign}/tree", work)
     page = tab.open(f"campaigns/{campaign}?span=m")
@@ -136,6 +148,13 @@ def test_closed_cluster_hides_no_work(
     columns = rows[0].locator("path.busy")
     expect(columns).to_have_attribute("d", "M1 12v-2h1v2zM2 12v-6h1v6zM3 12v-3h1v3z")
     expect(rows[1].locator("path.busy")).to_have_count(0)
+    bars = rows[1].locator("rect.s-done")
+    expect(bars).to_have_count(8)
+    edges = bars.evaluate_all(BARS)
+    assert all(bottom <= top for (_, bottom), (top, _) in pairwise(edges)), edges
+    row = rows[1].bounding_box()
+    assert row is not None
+    assert edges[-1][1] <= row["y"] + row["height"]
 
 
 def test_fresh_campaign_shows_short_work_and_what_is_planned(

@@ -31,6 +31,13 @@ SMALL = """(least) => [...document.querySelectorAll(
   .map(([box, each]) => `${each.outerHTML.slice(0, 120)}: ${box.getBoundingClientRect().height}`)
 """
 
+SIDEWAYS = """() => [...document.querySelectorAll("main *")]
+  .filter((each) => /auto|scroll/.test(getComputedStyle(each).overflowX))
+  .filter((each) => each.scrollWidth > each.clientWidth + 1)
+  .map((each) => each.outerHTML.slice(0, 120))
+"""
+"""Script: parts that one must scroll to the side."""
+
 WIDTH = "() => document.documentElement.scrollWidth"
 
 
@@ -59,6 +66,7 @@ def test_targets_are_large_enough_for_a_finger(
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         assert page.evaluate(SMALL, PX_MIN) == [], path
         assert page.evaluate(WIDTH) <= size["width"], path
+        assert page.evaluate(SIDEWAYS) == [], path
 
 
 @pytest.mark.long
@@ -78,3 +86,4 @@ def test_pages_of_a_tenant_fit_a_phone(
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         assert page.evaluate(SMALL, PX_MIN) == [], path
         assert page.evaluate(WIDTH) <= NARROW["width"], path
+        assert page.evaluate(SIDEWAYS) == [], path

@@ -181,14 +181,11 @@ const clock = (entry) =>
       >`
     : moment(time.at(entry.at), time.second);
 
-/**
- * @param {any[]} entries The newest first.
- * @param {number} most Lines; Infinity: the history, with each operation in a line of its own.
- */
-export const feed = (entries, most) =>
+/** @param {any[][]} groups */
+const lines = (groups) =>
   html`<ol class="feed">
     ${repeat(
-      grouped(entries, most === Infinity).slice(0, most),
+      groups,
       (group) => group[0].id,
       (group) =>
         html`<li>
@@ -200,3 +197,9 @@ export const feed = (entries, most) =>
         </li>`,
     )}
   </ol>`;
+
+/** The latest changes. @param {any[]} entries The newest first. @param {number} most Lines. */
+export const feed = (entries, most) => lines(grouped(entries).slice(0, most));
+
+/** All changes, with each operation in a line of its own. @param {any[]} entries */
+export const wholeFeed = (entries) => lines(grouped(entries, true));

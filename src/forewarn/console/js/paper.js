@@ -141,7 +141,7 @@ const never = ({ asked, approved, open = 0 }) => asked - approved - open;
 /** @param {any[]} tenants */
 const approvals = (tenants) =>
   html`<div class="scrollx" tabindex="0" role="region" aria-label="Approvals by tenant">
-    <table>
+    <table class="lines">
       <thead>
         <tr>
           <th scope="col">Tenant</th>
@@ -157,13 +157,13 @@ const approvals = (tenants) =>
           (each) =>
             html`<tr>
               <th scope="row">${each.tenant || "–"}</th>
-              <td class="num">${number(each.asked)}</td>
-              <td class="num">${number(each.approved)}</td>
-              <td class="num">${number(each.by_operator)}</td>
-              <td class="num ${2 * never(each) > each.asked ? "warn b" : ""}">
+              <td class="num" data-l="asked">${number(each.asked)}</td>
+              <td class="num" data-l="approved">${number(each.approved)}</td>
+              <td class="num" data-l="by operator">${number(each.by_operator)}</td>
+              <td class="num ${2 * never(each) > each.asked ? "warn b" : ""}" data-l="none">
                 ${number(never(each))}
               </td>
-              <td class="num nw">
+              <td class="num nw" data-l="median">
                 ${each.median_seconds === null ? "–" : lasting(each.median_seconds)}
               </td>
             </tr>`,
@@ -175,7 +175,7 @@ const approvals = (tenants) =>
 /** @param {any[]} tenants */
 const downtime = (tenants) =>
   html`<div class="scrollx" tabindex="0" role="region" aria-label="Downtime by tenant">
-    <table>
+    <table class="lines">
       <thead>
         <tr>
           <th scope="col">Tenant</th>
@@ -193,14 +193,14 @@ const downtime = (tenants) =>
           (each) =>
             html`<tr>
               <th scope="row">${each.tenant || "–"}</th>
-              <td class="num">${number(each.vms ?? 0)}</td>
-              <td class="num">${number(each.vms_moved ?? 0)}</td>
-              <td class="num">${number(each.vms_down)}</td>
-              <td class="num nw">${lasting(each.planned_down_seconds)}</td>
-              <td class="num nw ${each.unplanned_down_seconds ? "bad b" : ""}">
+              <td class="num" data-l="VMs">${number(each.vms ?? 0)}</td>
+              <td class="num" data-l="moved">${number(each.vms_moved ?? 0)}</td>
+              <td class="num" data-l="were down">${number(each.vms_down)}</td>
+              <td class="num nw" data-l="planned">${lasting(each.planned_down_seconds)}</td>
+              <td class="num nw ${each.unplanned_down_seconds ? "bad b" : ""}" data-l="unplanned">
                 ${lasting(each.unplanned_down_seconds)}
               </td>
-              <td class="num nw">${lasting(each.longest_down_seconds)}</td>
+              <td class="num nw" data-l="longest">${lasting(each.longest_down_seconds)}</td>
               <td class="mono nw">${each.longest_down_vm ?? ""}</td>
             </tr>`,
         )}
@@ -223,7 +223,7 @@ function failures({ failed }, sums, link) {
   if (!sums.failures.length && !visits.length) return html`<p class="soft">None.</p>`;
   const left = sums.failures_count - sums.failures.length;
   return html`<div class="scrollx" tabindex="0" role="region" aria-label="Failures">
-      <table>
+      <table class="lines">
         <thead>
           <tr>
             <th scope="col">Host</th>
@@ -239,8 +239,8 @@ function failures({ failed }, sums, link) {
               html`<tr>
                 <td class="mono nw">${link(each.host, ["host", each.host], ["since", "60d"])}</td>
                 <td>${each.state ?? "visit failed"}</td>
-                <td>${capital(each.note ?? each.reason)}</td>
-                <td>${decided(each.then)}</td>
+                <td class="whole">${capital(each.note ?? each.reason)}</td>
+                <td data-l="then">${decided(each.then)}</td>
                 <td class="mono nw">
                   ${link(each.operation, ["operation", each.operation], ["since", "60d"])}
                 </td>
@@ -256,7 +256,7 @@ function failures({ failed }, sums, link) {
 function skips(sums, link) {
   const left = sums.skipped_count - sums.skipped.length;
   return html`<div class="scrollx" tabindex="0" role="region" aria-label="Skipped hosts">
-      <table>
+      <table class="lines">
         <thead>
           <tr>
             <th scope="col">Host</th>
@@ -269,7 +269,7 @@ function skips(sums, link) {
             (/** @type {any} */ each) =>
               html`<tr>
                 <td class="mono nw">${link(each.host, ["host", each.host], ["since", "60d"])}</td>
-                <td>${capital(each.reason)}</td>
+                <td class="whole">${capital(each.reason)}</td>
                 <td class="mono nw">
                   ${link(each.operation, ["operation", each.operation], ["since", "60d"])}
                 </td>

@@ -14,6 +14,8 @@ const LINES_MAX = 8;
 export const NOW_SHARE = 0.25;
 /** Bars narrower than this are drawn with it, in percent: otherwise they vanish. */
 const WIDTH_MIN = 0.25;
+/** Distance of the lanes of a closed cluster, in px; many of them are nearer. */
+const LANE = 7;
 /** A shorter time without news than this is not drawn, in ms. */
 const UNKNOWN_MIN = 1000;
 
@@ -86,8 +88,13 @@ function histogram(view, { busy, most, from, until }, height) {
 export function drawing(view, row, height) {
   const { lanes, host, work } = row;
   if (work) return histogram(view, work, height);
-  if (lanes.length > 1 || row.kind === "cluster")
-    return lanes.map((lane, index) => lane.map((bar) => rect(view, bar, 5 + 7 * index, 5, 0)));
+  if (lanes.length > 1 || row.kind === "cluster") {
+    const pitch = Math.min(LANE, (height - 4) / lanes.length);
+    const [top, thick] = [pitch < LANE ? 2 : 5, Math.min(5, pitch - 1)];
+    return lanes.map((lane, index) =>
+      lane.map((bar) => rect(view, bar, top + pitch * index, thick, 0)),
+    );
+  }
   const lane = lanes[0] ?? [];
   const y = Math.round((height - 14) / 2);
   const last = lane.length ? place(view, ends(lane)) : 0;

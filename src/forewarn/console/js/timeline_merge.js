@@ -3,7 +3,7 @@
 import * as time from "./time.js";
 
 /** Lanes of a closed cluster: more would not be seen. */
-export const LANES_MAX = 4;
+export const LANES_MAX = 8;
 
 /** The class of each state. @type {Record<string, string>} */
 export const FORMS = {

@@ -3,7 +3,7 @@
 import { html, nothing } from "../lit.js";
 import { about, changes } from "../changes.js";
 import { state } from "../store.js";
-import { feed } from "../feed.js";
+import { wholeFeed } from "../feed.js";
 import { empty, loaded, moment } from "../parts.js";
 import { addressOf, askedAt, atField } from "../at.js";
 import { hold, newer } from "../hold.js";
@@ -101,7 +101,7 @@ function lines() {
   const { next } = list().list.value;
   return html`${newer("history-lines")}${
     rows.length
-      ? html`<div class="wide-feed" id="history-lines">${feed(rows, Infinity)}</div>`
+      ? html`<div class="wide-feed" id="history-lines">${wholeFeed(rows)}</div>`
       : next
         ? nothing
         : noMatch()

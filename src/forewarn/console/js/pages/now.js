@@ -167,7 +167,11 @@ function clusters() {
         overview.value ? html`<span class="soft">${hostsAndVms(", ")}</span>` : nothing
       }
     </header>
-    ${loaded(capacity, (value) => (named.length ? clusterTable(named, value) : zoneTable(value)))}
+    ${loaded(capacity, (value) =>
+      named.length
+        ? siteTable("Cluster", clusterSites(named, value), value)
+        : siteTable("Zone", zoneSites(value), value),
+    )}
   </section>`;
 }
 
@@ -175,81 +179,78 @@ function clusters() {
 const hostsAndVms = (and) =>
   count(overview.value.hosts, "host") + and + count(overview.value.vms, "VM");
 
-/** Free slots, and what the next host needs. @param {any} value @param {any} place */
-function slots(value, place) {
-  const isKnown = place !== undefined;
-  return html`<td class="num ${isKnown && isShort(value, place) ? "warn b" : ""}">
-      ${!isKnown || place.unlimited ? "–" : number(place.free)}
-    </td>
-    <td class="num hide-n">${(isKnown && needs(value, place)) || "–"}</td>`;
+/**
+ * A cluster or zone with its hosts by state.
+ * @typedef {object} Site
+ * @property {string} name
+ * @property {[string, string]} query What its page of hosts asks for.
+ * @property {number} up
+ * @property {number} working
+ * @property {number} cordoned
+ * @property {number} [failed] Undefined: the service does not count them by zone.
+ * @property {number} down
+ * @property {any} room Its capacity; undefined: unknown.
+ */
+
+/** @param {any[]} named @param {any} value @returns {Site[]} */
+function clusterSites(named, value) {
+  const rooms = new Map(value.clusters.map((/** @type {any} */ each) => [each.cluster, each]));
+  return named.slice(0, CLUSTERS_MAX).map(({ cluster, hosts, counts }) => {
+    const { working = 0, cordoned = 0, failed = 0, down = 0 } = counts;
+    const room = rooms.get(cluster);
+    const up = hosts - down;
+    return { name: cluster, query: ["q", cluster], up, working, cordoned, failed, down, room };
+  });
 }
 
-/** @param {any[]} named @param {any} value */
-function clusterTable(named, value) {
-  const of = (/** @type {any} */ each, /** @type {string} */ state) => each.counts[state] ?? 0;
-  const rooms = new Map(value.clusters.map((/** @type {any} */ each) => [each.cluster, each]));
+/** @param {any} value @returns {Site[]} */
+const zoneSites = (value) =>
+  value.zones.map((/** @type {any} */ each) => ({
+    name: each.zone || "–",
+    query: ["zone", each.zone],
+    up: each.hosts - each.down,
+    working: each.in_work,
+    cordoned: each.cordoned,
+    down: each.down,
+    room: each,
+  }));
+
+/** @param {string} title @param {Site[]} sites @param {any} value */
+function siteTable(title, sites, value) {
+  const hasFailed = sites.some((each) => each.failed !== undefined);
+  const bad = (/** @type {number} */ hosts) =>
+    html`<td class="num ${hosts ? "bad b" : ""}">${number(hosts)}</td>`;
   return html`<table class="clus">
     <thead>
       <tr>
-        <th>Cluster</th>
+        <th>${title}</th>
         <th class="num">Up</th>
         <th class="num">Working</th>
         <th class="num hide-n">Cordoned</th>
-        <th class="num">Failed</th>
+        ${hasFailed ? html`<th class="num">Failed</th>` : nothing}
         <th class="num">Down</th>
         <th class="num">Free slots</th>
         <th class="num hide-n">Next needs</th>
       </tr>
     </thead>
     <tbody>
-      ${named.slice(0, CLUSTERS_MAX).map(
-        (each) =>
+      ${sites.map(
+        ({ name, query, up, working, cordoned, failed, down, room }) =>
           html`<tr>
-            <th scope="row">
-              <a href=${address("hosts", ["q", each.cluster])}>${each.cluster}</a>
-            </th>
-            <td class="num">${number(each.hosts - of(each, "down"))}</td>
-            <td class="num">${of(each, "working")}</td>
-            <td class="num hide-n">${of(each, "cordoned")}</td>
-            <td class="num ${of(each, "failed") ? "bad b" : ""}">${of(each, "failed")}</td>
-            <td class="num ${of(each, "down") ? "bad b" : ""}">${of(each, "down")}</td>
-            ${slots(value, rooms.get(each.cluster))}
+            <th scope="row"><a href=${address("hosts", query)}>${name}</a></th>
+            <td class="num">${number(up)}</td>
+            <td class="num">${number(working)}</td>
+            <td class="num hide-n">${number(cordoned)}</td>
+            ${hasFailed ? bad(failed ?? 0) : nothing}${bad(down)}
+            <td class="num ${room && isShort(value, room) ? "warn b" : ""}">
+              ${!room || room.unlimited ? "–" : number(room.free)}
+            </td>
+            <td class="num hide-n">${(room && needs(value, room)) || "–"}</td>
           </tr>`,
       )}
     </tbody>
   </table>`;
 }
-
-/** @param {any} value */
-const zoneTable = (value) =>
-  html`<table class="clus">
-    <thead>
-      <tr>
-        <th>Zone</th>
-        <th class="num">Up</th>
-        <th class="num">Working</th>
-        <th class="num hide-n">Cordoned</th>
-        <th class="num">Down</th>
-        <th class="num">Free slots</th>
-        <th class="num hide-n">Next needs</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${value.zones.map(
-        (/** @type {any} */ each) =>
-          html`<tr>
-            <th scope="row">
-              <a href=${address("hosts", ["zone", each.zone])}>${each.zone || "–"}</a>
-            </th>
-            <td class="num">${number(each.hosts - each.down)}</td>
-            <td class="num">${each.in_work}</td>
-            <td class="num hide-n">${each.cordoned}</td>
-            <td class="num ${each.down ? "bad b" : ""}">${each.down}</td>
-            ${slots(value, each)}
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
 
 function quiet() {
   const open = all("campaigns").filter((each) => !each.ended);

@@ -12,10 +12,15 @@ const AFTER = 18_000;
 /** Height of a lane with one event at a time, and width of the names, in px. */
 const LANE = 31;
 const NAMES = 92;
+/** What a label of the axis needs, up to the one of now, in px. */
+const LABEL = 66;
 /** What each further event at the same time adds to a lane. */
 const TRACK = 22;
-/** A bar of this width has room for its text, in percent. */
-const TEXT_PERCENT = 5;
+/** The width of a character, the space around a text, and the width of the picture before it is
+ * drawn, in px. */
+const CHARACTER = 6.2;
+const AROUND = 8;
+const WIDTH_USUAL = 1200;
 /** Ticks of one lane: of a faster client, only some polls are drawn. */
 const TICKS_MAX = 150;
 /** What the saved file needs of the style sheet. */
@@ -45,19 +50,33 @@ const scale = (now) => (at) =>
 /** @param {number} value */
 const percent = (value) => `${Math.round(value * 100) / 100}%`;
 
+/** The width of the picture, in px. */
+const plotWidth = () => document.querySelector(".lanes")?.clientWidth || WIDTH_USUAL;
+
+/**
+ * The first text that has room; empty: none.
+ * @param {string[]} texts The longest first.
+ * @param {number} room In percent of the picture.
+ */
+function fitting(texts, room) {
+  const px = (room * plotWidth()) / 100 - AROUND;
+  return texts.find((each) => each.length * CHARACTER <= px) ?? "";
+}
+
 /**
  * @param {number} y
  * @param {number} from
  * @param {number} to
  * @param {string} form
- * @param {string} [text]
+ * @param {string[]} [texts] The longest first.
  */
-function bar(y, from, to, form, text) {
+function bar(y, from, to, form, texts = []) {
   if (to <= 0 || from >= 100 || to <= from) return nothing;
   const x = Math.max(0, from);
+  const text = fitting(texts, to - x);
   return svg`<rect class=${form} x=${percent(x)} y=${y + 4} width=${percent(to - x)} height="18"
       rx="2"/>${
-        text && to - x > TEXT_PERCENT
+        text
           ? svg`<svg x=${percent(x)} y=${y} overflow="visible"><text class=${
               form === "s-impact" ? "onf" : "lab"
             } x="5" y="17">${text}</text></svg>`
@@ -83,16 +102,17 @@ function told(event, vm, isFailure, y, x, now) {
   const isOpen = Number.isNaN(started) && Number.isNaN(removed);
   const others = event.vms.includes(vm) ? "" : event.vms.join(", ");
   const type = isFailure ? "failure" : event.EventType;
-  const word = others ? `sees ${type} of ${others}` : type;
+  const words = others ? [`sees ${type} of ${others}`, `sees ${type}`] : [type];
   /** Whether the bar before has room for the name of the event. */
-  const isNamed = x(started) - Math.max(0, x(created)) > TEXT_PERCENT;
+  const isNamed = fitting(words, x(started) - Math.max(0, x(created))) !== "";
+  const begun = words.map((each) => `${each}: Started`);
   const isCancelled = Number.isNaN(started) && !Number.isNaN(removed);
   return svg`${bar(
     y,
     x(created),
     x(known(started, removed)),
     isCancelled ? "s-gone" : "s-noticed",
-    word,
+    words,
   )}
     ${isOpen ? bar(y, x(now), x(limit), "s-planned") : nothing}
     ${isOpen ? notBefore(limit, y, x) : nothing}
@@ -104,7 +124,7 @@ function told(event, vm, isFailure, y, x, now) {
             x(started),
             x(known(removed)),
             isFailure ? "s-failed" : "s-impact",
-            isFailure ? word : isNamed ? "Started" : `${word}: Started`,
+            isFailure ? words : isNamed ? ["Started"] : [...begun, ...words],
           )
     }
     ${
@@ -141,9 +161,12 @@ const heightOf = (found) => LANE + TRACK * Math.max(0, ...found.map((each) => ea
 /** A line at NotBefore; at the edge, the rest of the time. @type {(...all: any[]) => any} */
 function notBefore(/** @type {number} */ limit, /** @type {number} */ y, /** @type {any} */ x) {
   if (Number.isNaN(limit)) return nothing;
-  if (x(limit) > 100)
+  if (x(limit) > 100) {
+    const left = time.until(limit);
+    const texts = [`NotBefore ${left} ▸`, `${left} ▸`, "▸"];
     return svg`<text class="lab" x="99.5%" y=${y + 17}
-      text-anchor="end">NotBefore ${time.until(limit)} ▸</text>`;
+      text-anchor="end">${fitting(texts, 100 - x(time.now()))}</text>`;
+  }
   return svg`<line class="nb" x1=${percent(x(limit))} x2=${percent(x(limit))} y1=${y + 1}
     y2=${y + 25}/>`;
 }
@@ -276,7 +299,10 @@ export function lanes(vms, journal, documents, operations) {
   const tops = [4];
   for (const each of shown) tops.push((tops.at(-1) ?? 0) + heightOf(each));
   const height = (tops.at(-1) ?? 0) + 22;
-  const marks = [0, 1, 2, 3].map((each) => now - BEFORE + each * 20_000);
+  const before = x(now) - (100 * LABEL) / plotWidth();
+  const marks = [0, 1, 2, 3]
+    .map((each) => now - BEFORE + each * 20_000)
+    .filter((at) => x(at) < before);
   const words = vms
     .map((each) => `${each.vm}: ${journal.filter((one) => one.vm === each.vm).length} requests`)
     .join("; ");

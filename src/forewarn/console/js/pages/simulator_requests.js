@@ -51,9 +51,9 @@ const row = (each) =>
     <td>${exact(time.at(each.at))}</td>
     <td>${each.vm || each.address}</td>
     <td>${each.method || "–"}</td>
-    <td title=${each.target}>${short(each.target, 64)}</td>
+    <td class="wide" title=${each.target}>${short(each.target, 64)}</td>
     <td class="num ${each.status >= 400 || !each.status ? "bad b" : ""}">${each.status || "–"}</td>
-    <td>${means(each)}</td>
+    <td class="wide">${means(each)}</td>
   </tr>`;
 
 /** @param {any[]} journal */
@@ -92,7 +92,7 @@ export function requests(journal) {
     ${
       rows.length
         ? html`<div class="scrollx" tabindex="0" role="region" aria-label="Table of requests">
-            <table class="journal">
+            <table class="journal flow">
               <thead class="vh">
                 <tr>
                   <th>When</th>

@@ -19,6 +19,8 @@ const SPANS = {
   day: ["Day", 24 * HOUR, "6h"],
   week: ["Week", 168 * HOUR, "2d"],
 };
+/** What was done, where it is shorter than its kind. @type {Record<string, string>} */
+const PAST = { "live-migrate": "moved" };
 /** Rows at most: more would not be read. */
 const ROWS_MAX = 300;
 const NONE = { windows: [], blackouts: [] };
@@ -80,7 +82,7 @@ function course(operation, vm) {
     operation.state === "Cancelled"
       ? "cancelled"
       : operation.state === "Done"
-        ? `${isFailure ? "failure" : operation.impact}${lost}`
+        ? `${isFailure ? "failure" : (PAST[operation.impact] ?? operation.impact)}${lost}`
         : "";
   return {
     lane,
