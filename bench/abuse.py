@@ -113,8 +113,8 @@ def measure(report: Report, directory: Path, *, seconds: float) -> None:
         times: dict[str, list[float]] = {}
         with first_on_its_core():
             times[_IDLE] = asyncio.run(poll(service, seconds))
-        for attack in _ATTACKS:
-            times[attack] = _under(service, target, attack, seconds)
+        for what in _ATTACKS:
+            times[what] = _under(service, target, what, seconds)
         gained = machine.rss_mib(service.pid) - before
         held = machine.rss_mib(api)
     table = Table(
@@ -122,12 +122,12 @@ def measure(report: Report, directory: Path, *, seconds: float) -> None:
         ("attack", "GETs", "median", "p99"),
     )
     idle = percentile(times[_IDLE], 0.99)
-    for attack, sample in times.items():
+    for what, sample in times.items():
         median, most = percentile(sample, 0.5), percentile(sample, 0.99)
-        table.rows.append((attack, str(len(sample)), rounded(median), rounded(most)))
-        if attack != _IDLE:
+        table.rows.append((what, str(len(sample)), rounded(median), rounded(most)))
+        if what != _IDLE:
             beyond = max(0.0, most - idle)
-            report.judge(f"{attack}: p99 beyond idle", beyond, BAR_MILLISECONDS, "ms")
+            report.judge(f"{what}: p99 beyond idle", beyond, BAR_MILLISECONDS, "ms")
     report.show(table)
     report.judge("attacks: the service gains", gained, SERVICE_BAR_MIB, "MiB")
     report.judge("attacks: RSS of the API's process", held, API_BAR_MIB, "MiB")

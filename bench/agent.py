@@ -79,7 +79,7 @@ def _measure_idle(report: Report, ground: Ground, *, seconds: float) -> None:
         f"A watcher, idle for {seconds:.0f} s",
         ("watcher", "RSS MiB", "growth MiB", "CPU % of a core"),
     )
-    figures: dict[str, tuple[float, float, float]] = {}
+    found: dict[str, tuple[float, float, float]] = {}
     with ExitStack() as stack:
         running = [
             stack.enter_context(
@@ -98,14 +98,14 @@ def _measure_idle(report: Report, ground: Ground, *, seconds: float) -> None:
             memory, spent = _needed(agent)
             memory_before, spent_before = before[agent.name]
             share = (spent - spent_before) / seconds * 100
-            figures[agent.name] = memory, memory - memory_before, share
-    for name, row in figures.items():
+            found[agent.name] = memory, memory - memory_before, share
+    for name, row in found.items():
         table.rows.append((name, *map(rounded, row)))
     report.show(table)
     is_system = ground.python == watchers.SYSTEM_PYTHON
     bar = RSS_BAR_MIB if is_system else OTHER_RSS_BAR_MIB
     for name in AGENTS:
-        memory, growth, share = figures[name]
+        memory, growth, share = found[name]
         report.judge(f"{name}, idle: RSS", memory, bar, "MiB")
         report.judge(f"{name}, idle: growth", growth, GROWTH_BAR_MIB, "MiB")
         report.judge(f"{name}, idle: CPU", share, CPU_BAR_PERCENT, "%")
@@ -160,23 +160,23 @@ def _measure_reactions(report: Report, ground: Ground, *, runs: int) -> None:
         "A watcher's reactions",
         ("watcher", "to the handler, median ms", "p99 ms", "to the approval", "p99 ms"),
     )
-    reactions: dict[str, tuple[list[float], list[float]]] = {}
+    found: dict[str, tuple[list[float], list[float]]] = {}
     for number, name in enumerate(watchers.names(report.note)):
         directory = ground.directory / f"react-{number}"
         with watchers.watching(
             name, ground, directory, pause=REACTION_PAUSE
         ) as watcher:
-            reactions[name] = _reactions(watcher, runs=runs)
+            found[name] = _reactions(watcher, runs=runs)
         cells = [
             rounded(value)
-            for times in reactions[name]
+            for times in found[name]
             for value in (statistics.median(times), percentile(times, 0.99))
         ]
         table.rows.append((name, *cells))
     report.show(table)
     for what, times in zip(
         ("event served → handler started", "handler finished → approval sent"),
-        reactions[AGENT_FILE],
+        found[AGENT_FILE],
         strict=True,
     ):
         report.judge(
@@ -267,11 +267,11 @@ def _measure_starts(report: Report, ground: Ground, *, starts: int) -> None:
         START_BAR_MS,
         "ms",
     )
-    subject = f"agent with a journal of {EVENTS:,} events"
+    what = f"agent with a journal of {EVENTS:,} events"
     report.judge(
-        f"{subject}: start, median", statistics.median(long), JOURNAL_START_BAR_MS, "ms"
+        f"{what}: start, median", statistics.median(long), JOURNAL_START_BAR_MS, "ms"
     )
-    report.judge(f"{subject}: status, slowest", max(status), STATUS_BAR_MS, "ms")
+    report.judge(f"{what}: status, slowest", max(status), STATUS_BAR_MS, "ms")
 
 
 def _starts(
@@ -279,44 +279,44 @@ def _starts(
 ) -> list[float]:
     """Return the milliseconds from the order to start until the first poll came."""
     endpoint = Endpoint()
-    milliseconds: list[float] = []
+    found: list[float] = []
     for number in range(starts):
         file = state or ground.directory / f"start-{number}.db"
         process, began = _start(ground, name, endpoint, file)
         eventually(lambda: endpoint.asked > 0, what=name)
-        milliseconds.append((endpoint.first_asked - began) * 1000)
+        found.append((endpoint.first_asked - began) * 1000)
         process.terminate()
         process.wait(PATIENCE_SECONDS)
         if state is None:
             file.unlink()
     endpoint.close()
-    return milliseconds
+    return found
 
 
 def _start(
     ground: Ground, name: str, endpoint: Endpoint, state: Path, listen: str = ""
 ) -> "tuple[subprocess.Popen[bytes], float]":
     endpoint.forget_asked()
-    arguments = [f"--endpoint={endpoint.url}", f"--state={state}", f"--listen={listen}"]
+    words = [f"--endpoint={endpoint.url}", f"--state={state}", f"--listen={listen}"]
     began = time.time()
-    arguments = [*ground.command(name), *arguments]
-    return watchers.start(arguments, ground, ground.directory / "log"), began
+    words = [*ground.command(name), *words]
+    return watchers.start(words, ground, ground.directory / "log"), began
 
 
 def _status_times(ground: Ground, state: Path) -> list[float]:
     """Return the milliseconds of an agent's status response."""
     endpoint, port = Endpoint(), watchers.free_port()
-    milliseconds: list[float] = []
+    found: list[float] = []
     process, _ = _start(ground, AGENT_FILE, endpoint, state, f"127.0.0.1:{port}")
     eventually(lambda: endpoint.asked > 0, what=AGENT_FILE)
     for _ in range(STATUS_ROUNDS):
         began = time.perf_counter()
         direct_get(f"http://127.0.0.1:{port}/status")
-        milliseconds.append((time.perf_counter() - began) * 1000)
+        found.append((time.perf_counter() - began) * 1000)
     process.terminate()
     process.wait(PATIENCE_SECONDS)
     endpoint.close()
-    return milliseconds
+    return found
 
 
 def _write_long_journal(file: Path) -> None:

@@ -87,13 +87,13 @@ def _measure_rollout(report: Report, place: Path, hosts: int) -> None:
         pair.leader.admin("/v1/maintain", order)
 
         def done(share: float) -> bool:
-            ended = server.count("operations", "state = 'Done'")
-            return ended >= share * hosts
+            found = server.count("operations", "state = 'Done'")
+            return found >= share * hosts
 
         def wait(share: float) -> None:
-            share_text = f"{share:.0%} of the hosts"
+            what = f"{share:.0%} of the hosts"
             eventually(
-                lambda: done(share), what=share_text, seconds=ROLLOUT_SECONDS, pause=1.0
+                lambda: done(share), what=what, seconds=ROLLOUT_SECONDS, pause=1.0
             )
 
         wait(0.5)
@@ -214,9 +214,9 @@ class _Steady:
                     reply = await wire.ask(client.get())
                     if reply.status != 200:
                         continue
-                    incarnation = reply.json["DocumentIncarnation"]
-                    self.back += incarnation < latest[replica, number]
-                    latest[replica, number] = incarnation
+                    found = reply.json["DocumentIncarnation"]
+                    self.back += found < latest[replica, number]
+                    latest[replica, number] = found
                     self.read += 1
             await asyncio.sleep(WATCH_SECONDS)
 

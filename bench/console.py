@@ -88,7 +88,7 @@ def measure(report: Report, directory: Path, *, rounds: int, seconds: float) -> 
         f"{CONSOLES} streams": (CONSOLES, False),
         f"{VIEWERS} streams that fetch lists": (VIEWERS, True),
     }
-    costs_of: dict[str, list[_Cost]] = {what: [] for what in kinds}
+    found: dict[str, list[_Cost]] = {what: [] for what in kinds}
     limits = {"metadata_rate_limit": "0"}
     with serving(directory / "console", _fleet(), **limits) as service:
         api = abuse.api_process(service)
@@ -97,11 +97,11 @@ def measure(report: Report, directory: Path, *, rounds: int, seconds: float) -> 
             # Growth over time affects each kind equally.
             for what, (viewers, fetches) in turn if number % 2 else reversed(turn):
                 cost = _with(service, api, viewers, fetches=fetches, seconds=seconds)
-                costs_of[what].append(cost)
-    for what, costs in costs_of.items():
+                found[what].append(cost)
+    for what, costs in found.items():
         table.rows.append((what, *map(rounded, _median(costs))))
     report.show(table)
-    _judge(report, costs_of)
+    _judge(report, found)
 
 
 def _judge(report: Report, found: Mapping[str, Sequence[_Cost]]) -> None:

@@ -39,22 +39,22 @@ def measure(report: Report, directory: Path, *, hosts: int) -> None:
     """Measure approvals that are only stored, and approvals that start an impact."""
     print(f"\nApprovals, SQLite with synchronous=FULL, {CLIENTS} clients")
     place = directory / "approvals"
-    figures = _measured(report, place, hosts, "SQLite")
+    found = _measured(report, place, hosts, "SQLite")
     _check_stored(place / "forewarn.db", 2 * hosts)
-    report.judge("durable approvals a second", figures.rate, BAR, at_most=False)
-    report.judge("durable approvals, p99", percentile(figures.times, 0.99), 10, "ms")
+    report.judge("durable approvals a second", found.rate, BAR, at_most=False)
+    report.judge("durable approvals, p99", percentile(found.times, 0.99), 10, "ms")
     if why := postgres.missing():
         report.note(f"approvals on PostgreSQL were not measured: {why}")
         return
     print(f"\nApprovals, PostgreSQL, one replica, {CLIENTS} clients")
     with postgres.running() as server:
         place = directory / "approvals-postgres"
-        figures = _measured(report, place, hosts, "PostgreSQL", server)
+        found = _measured(report, place, hosts, "PostgreSQL", server)
         stored = server.count("audit", "kind = 'event approved'")
     assert stored == 2 * hosts, f"{stored} of {2 * hosts} approvals are stored"
-    subject = "durable approvals a second, PostgreSQL"
-    report.judge(subject, figures.rate, POSTGRES_BAR, at_most=False)
-    report.judge(f"{subject}: p99", percentile(figures.times, 0.99), 10, "ms")
+    what = "durable approvals a second, PostgreSQL"
+    report.judge(what, found.rate, POSTGRES_BAR, at_most=False)
+    report.judge(f"{what}: p99", percentile(found.times, 0.99), 10, "ms")
 
 
 def _measured(
@@ -171,11 +171,11 @@ class _Story:
         times = await _send(self._service.address, requests, clients)
         took = time.perf_counter() - began
         spent, server_spent = self._spent()
-        figures = self.found[what]
-        figures.times += times
-        figures.took += took
-        figures.spent += spent - before
-        figures.server_spent += server_spent - server_before
+        found = self.found[what]
+        found.times += times
+        found.took += took
+        found.spent += spent - before
+        found.server_spent += server_spent - server_before
 
     def _spent(self) -> tuple[float, float]:
         """Return the processor times of the service and of PostgreSQL so far."""

@@ -56,12 +56,12 @@ def take_turns(
 
     Each meets what the machine does at that time, so results of one round compare.
     """
-    all_loads: dict[str, list[Load]] = {server: [] for server in urls}
+    found: dict[str, list[Load]] = {server: [] for server in urls}
     for _ in range(rounds):
         for server, url in urls.items():
             load = run(url, seconds=seconds, headers={"Metadata": "true"}, fresh=False)
-            all_loads[server].append(load)
-    return all_loads
+            found[server].append(load)
+    return found
 
 
 def ratio(mine: Sequence[Load], its: Sequence[Load]) -> float:

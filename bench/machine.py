@@ -58,12 +58,12 @@ def cpu_seconds(pid: int) -> float:
 
 def family_cpu_seconds(pid: int) -> float:
     """Return the processor time of a process and of its running children so far."""
-    seconds = cpu_seconds(pid)
+    found = cpu_seconds(pid)
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text("ascii").split():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                seconds += family_cpu_seconds(int(child))
-    return seconds
+                found += family_cpu_seconds(int(child))
+    return found
 
 
 def rss_mib(pid: int) -> float:

@@ -46,7 +46,7 @@ def measure(report: Report, directory: Path, *, vms: int) -> None:
                 ("RSS of the follower, MiB", rounded(machine.rss_mib(follower))),
             ]
             report.show(table)
-            subject = f"{vms:,} VMs on PostgreSQL"
-            report.judge(f"{subject}: loaded", pair.loaded_after, LOADED_BAR, "s")
+            what = f"{vms:,} VMs on PostgreSQL"
+            report.judge(f"{what}: loaded", pair.loaded_after, LOADED_BAR, "s")
             rss = machine.rss_mib(follower)
-            report.judge(f"{subject}: RSS of a follower", rss, FOLLOWER_BAR_MIB, "MiB")
+            report.judge(f"{what}: RSS of a follower", rss, FOLLOWER_BAR_MIB, "MiB")

@@ -100,11 +100,11 @@ def measure(report: Report, directory: Path, *, hosts: int, rounds: int) -> None
             assert isinstance(pickle.loads(answer), Planned), answer
     report.show(_table(f"Plans for {hosts:,} hosts", {"plain sqlite3": plain} | plans))
     for impact, cost in plans.items():
-        subject = f"plan of {impact}, {hosts:,} hosts"
-        report.judge(f"{subject}: processor time", cost.median, SECONDS_BAR, "s")
-        report.judge(f"{subject}: memory", max(cost.mib), MEMORY_BAR, "MiB")
+        what = f"plan of {impact}, {hosts:,} hosts"
+        report.judge(f"{what}: processor time", cost.median, SECONDS_BAR, "s")
+        report.judge(f"{what}: memory", max(cost.mib), MEMORY_BAR, "MiB")
         ratio = cost.median / plain.median
-        report.judge(f"{subject}: ÷ plain read of the VMs", ratio, RATIO_BAR, "x")
+        report.judge(f"{what}: ÷ plain read of the VMs", ratio, RATIO_BAR, "x")
 
 
 MODULE = "forewarn.service.campaign_planning"

@@ -201,7 +201,7 @@ class _Story:
         for first in range(0, len(all_numbers), CONNECTED_TOGETHER):
             numbers = all_numbers[first : first + CONNECTED_TOGETHER]
             self._poll(wait=0)
-            connections = await asyncio.gather(
+            made = await asyncio.gather(
                 *(
                     loop.create_connection(
                         lambda: _Vm(self),
@@ -211,12 +211,12 @@ class _Story:
                     for number in numbers
                 )
             )
-            self._expect(len(connections))
-            for _, vm in connections:
+            self._expect(len(made))
+            for _, vm in made:
                 vm.ask()
             await self._told()
             self._poll(wait=self.seconds)
-            for _, vm in connections:
+            for _, vm in made:
                 self._vms.append(vm)
                 vm.repeats = True
                 vm.ask(like_nobody=True)
@@ -280,9 +280,9 @@ class _Story:
         self._poll(wait=0)
         polling = asyncio.create_task(self._keep_polling())
         await asyncio.sleep(1)
-        figures = await self._observe(min(10.0, self.seconds))
+        seen = await self._observe(min(10.0, self.seconds))
         polling.cancel()
-        return figures
+        return seen
 
     async def _keep_polling(self) -> None:
         """Let a hundredth of the VMs send a request every 10 ms."""
@@ -318,13 +318,13 @@ def _show(report: Report, story: _Story) -> None:
         ),
     ]
     for name, told in (("median", statistics.median), ("longest", max)):
-        subject = f"change → all have responses, {name} ms"
-        table.rows.append((subject, rounded(told(story.told) * 1000), "-"))
+        what = f"change → all have responses, {name} ms"
+        table.rows.append((what, rounded(told(story.told) * 1000), "-"))
     report.show(table)
-    subject = f"{story.vms:,} waiting VMs"
-    report.judge(f"{subject}: RSS of each", story.rss_kib, RSS_BAR_KIB, "KiB")
+    what = f"{story.vms:,} waiting VMs"
+    report.judge(f"{what}: RSS of each", story.rss_kib, RSS_BAR_KIB, "KiB")
     report.judge(
-        f"{subject}: a change → all answered, median",
+        f"{what}: a change → all answered, median",
         statistics.median(story.told),
         ANSWERED_BAR_SECONDS,
         "s",
@@ -333,7 +333,7 @@ def _show(report: Report, story: _Story) -> None:
     wanted = SAVED_BAR * story.seconds / 60
     saved = polling[0] / max(waiting[0], 1 / story.seconds)
     report.judge(
-        f"{subject}: requests of polling each second ÷ waiting's",
+        f"{what}: requests of polling each second ÷ waiting's",
         saved,
         wanted,
         "x",

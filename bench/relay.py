@@ -109,16 +109,16 @@ def _measure_gets(
                 lambda: b"EventId" in direct_get(relay + PATH), what="a document"
             )
             urls = {name: url + PATH for name, url in urls.items()}
-            all_loads = loads.take_turns(urls, rounds=rounds, seconds=seconds)
+            found = loads.take_turns(urls, rounds=rounds, seconds=seconds)
             share = asyncio.run(_Polling(relay, pid).poll(seconds=POLLED_SECONDS))
             used = _memory(pid)
     table = Table("A GET through a relay, keep-alive", ("server", "requests/s"))
-    for name, loads_of_server in all_loads.items():
+    for name, loads_of_server in found.items():
         table.rows.append(
             (name, rounded(statistics.median(load.rate for load in loads_of_server)))
         )
     report.show(table)
-    ratio = loads.ratio(all_loads["forewarn relay"], all_loads["forewarn serve"])
+    ratio = loads.ratio(found["forewarn relay"], found["forewarn serve"])
     report.judge("relay's GET ÷ the service's", ratio, GET_BAR, "x", at_most=False)
     relay_name = f"a relay with {RELAY_VMS} VMs"
     report.judge(f"{relay_name}: RSS", used, RELAY_MIB_BAR, "MiB", at_most=True)
@@ -177,7 +177,7 @@ def _relaying(
     token = service.admin("/v1/tokens", {"relay": host})["token"]
     (directory / "relay-token").write_text(token, encoding="ascii")
     port = free_port()
-    options = (
+    words = (
         f"--url={service.operators}",
         f"--listen=127.0.0.1:{port}",
         "--rate-limit=0",
@@ -186,8 +186,7 @@ def _relaying(
     with log.open("wb") as opened:
         process = subprocess.Popen(
             machine.pinned(
-                machine.SERVER_CORE,
-                [sys.executable, "-m", "forewarn", "relay", *options],
+                machine.SERVER_CORE, [sys.executable, "-m", "forewarn", "relay", *words]
             ),
             cwd=directory,
             stdin=subprocess.DEVNULL,
@@ -271,14 +270,14 @@ def _measure_many(
             service = Service(directory, None, settings, ca_file=ca_file)
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            figures = runner.run(
+            found = runner.run(
                 _Fleet(
                     directory, service.operators, hosts, ca_file, enabled=enabled
                 ).live(lambda: service, again, changes)
             )
     finally:
         service.end()
-    _show(report, figures, title, hosts)
+    _show(report, found, title, hosts)
 
 
 def _show(report: Report, found: "_Found", title: str, hosts: int) -> None:
@@ -380,31 +379,31 @@ class _Fleet:
         self, service: Callable[[], Service], again: Callable[[], None], changes: int
     ) -> _Found:
         """Connect the relays, change something, and restart the service by `again`."""
-        figures = _Found()
+        found = _Found()
         begin = time.perf_counter()
         self._relays = [self._relay(host) for host in range(self._hosts)]
         for relay in self._relays:
             await relay.start()
         await self._all(lambda relay: relay.upstream.is_connected)
-        figures.first = time.perf_counter() - begin
+        found.first = time.perf_counter() - begin
         gc.freeze()
         await self._enable()
         work = _processor(service()), time.process_time()
         for number in range(changes):
-            figures.changes += await self._change(service(), number)
-        figures.change_work = (_processor(service()) - work[0]) / changes
-        figures.change_relays = (time.process_time() - work[1]) / changes
-        figures.used = _memory(*_processes(service()))
+            found.changes += await self._change(service(), number)
+        found.change_work = (_processor(service()) - work[0]) / changes
+        found.change_relays = (time.process_time() - work[1]) / changes
+        found.used = _memory(*_processes(service()))
         starts = {relay: _start_of(relay) for relay in self._relays}
         await asyncio.to_thread(again)
         begin, work = time.perf_counter(), (_processor(service()), time.process_time())
         await self._all(lambda relay: _start_of(relay) != starts[relay])
-        figures.back = time.perf_counter() - begin
-        figures.back_work = _processor(service()) - work[0]
-        figures.back_relays = time.process_time() - work[1]
+        found.back = time.perf_counter() - begin
+        found.back_work = _processor(service()) - work[0]
+        found.back_relays = time.process_time() - work[1]
         for relay in self._relays:
             await relay.stop()
-        return figures
+        return found
 
     async def _enable(self) -> None:
         """Request the first document of the shared scope, and of others, as VMs would."""
@@ -464,8 +463,8 @@ def _start_of(relay: Relay) -> str:
 def _processes(service: Service) -> list[int]:
     """Return the processes of a service."""
     pid = service.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [pid, *map(int, children.split())]
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [pid, *map(int, found.split())]
 
 
 def _processor(service: Service) -> float:

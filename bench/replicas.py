@@ -78,14 +78,14 @@ async def _follow(pair: Pair, hosts: int) -> list[float]:
     wires: list[tuple[Wire, Wire, Wire]] = []
     for number in range(hosts):
         first, last = fleets.address(2 * number), fleets.address(2 * number + 1)
-        connections = (
+        made = (
             await client.connect(*pair.leader.address, source=first),
             await client.connect(*pair.leader.address, source=last),
             await client.connect(*pair.follower.address, source=last),
         )
-        for wire in connections[:2]:
+        for wire in made[:2]:
             assert (await wire.ask(client.get())).status == 200
-        wires.append(connections)
+        wires.append(made)
     names = [f"h{number}" for number in range(hosts)]
     await asyncio.to_thread(pair.leader.maintain, names)
     for first, last, here in wires:
@@ -157,18 +157,18 @@ def _measure_ends(report: Report, pair: Pair, hosts: int, rounds: int) -> None:
     times: dict[str, list[float]] = {"kill -9": [], "SIGTERM": []}
     gets = failed = 0
     for number in range(2 * rounds):
-        end = "SIGTERM" if number % 2 else "kill -9"
+        what = "SIGTERM" if number % 2 else "kill -9"
         probe = _Probe(pair.follower)
         thread = threading.Thread(target=probe.run)
         thread.start()
         eventually(lambda p=probe: bool(p.decided), what="a first decision")
         time.sleep(SETTLED_SECONDS)
         began = time.perf_counter()
-        if end == "SIGTERM":
+        if what == "SIGTERM":
             pair.leader.end()
         else:
             pair.leader.kill()
-        times[end].append(probe.until_decided(began))
+        times[what].append(probe.until_decided(began))
         probe.end()
         thread.join()
         gets, failed = gets + probe.gets, failed + probe.failed
@@ -178,9 +178,9 @@ def _measure_ends(report: Report, pair: Pair, hosts: int, rounds: int) -> None:
         f" {rounds} times each",
         ("how the leader ends", "median s", "p90 s", "maximum s"),
     )
-    for end, found in times.items():
+    for what, found in times.items():
         cells = (percentile(found, 0.5), percentile(found, 0.9), max(found))
-        table.rows.append((end, *map(rounded, cells)))
+        table.rows.append((what, *map(rounded, cells)))
     report.show(table)
     report.note(
         f"while leaders of {hosts:,} hosts ended, the other replica answered"

@@ -91,9 +91,9 @@ def measure(report: Report, directory: Path, *, hosts: int, rounds: int) -> None
     """Measure two rollouts of `hosts` hosts and their effect on other callers."""
     print(f"\nRollouts of {hosts:,} hosts, {AT_ONCE} at once, at speed {SPEED}")
     with machine.memory_directory() as memory:
-        figures = _measured(memory, hosts=hosts, rounds=rounds)
-    report.show(_table(f"Others beside a rollout of {hosts:,} hosts", figures))
-    _judge(report, figures)
+        found = _measured(memory, hosts=hosts, rounds=rounds)
+    report.show(_table(f"Others beside a rollout of {hosts:,} hosts", found))
+    _judge(report, found)
     with_disk = _measured(directory, hosts=hosts, rounds=rounds)
     report.show(_table("The same with the store on the disk", with_disk))
 
@@ -184,11 +184,11 @@ class _Story:
 
     async def run(self, idle_seconds: float) -> dict[str, _Found]:
         await self._enable_all()
-        figures = {_IDLE: await self._watch(asyncio.sleep(idle_seconds))}
+        found = {_IDLE: await self._watch(asyncio.sleep(idle_seconds))}
         for what, prefix in (("one scope", "web"), ("unrelated hosts", "alone")):
             names = [f"{prefix}{number}" for number in range(self._hosts)]
-            figures[what] = await self._watch(self._roll_out(names))
-        return figures
+            found[what] = await self._watch(self._roll_out(names))
+        return found
 
     async def _connect(self, number: int) -> Wire:
         address = fleets.address(number)
@@ -202,28 +202,28 @@ class _Story:
 
     async def _watch(self, until: Coroutine[Any, Any, None]) -> _Found:
         """Measure other callers until a task has ended."""
-        figures = _Found()
+        found = _Found()
         before = await asyncio.to_thread(_turns_of, self._service)
         began = time.perf_counter()
         watching = [
             asyncio.create_task(coroutine)
             for coroutine in (
-                self._poll(figures),
-                *(self._order_and_approve(figures) for _ in range(STREAMS)),
+                self._poll(found),
+                *(self._order_and_approve(found) for _ in range(STREAMS)),
             )
         ]
         ended = asyncio.create_task(until)
         done, _ = await asyncio.wait(
             [ended, *watching], return_when=asyncio.FIRST_COMPLETED
         )
-        figures.is_over = True
+        found.is_over = True
         for task in done:
             task.result()
         await asyncio.gather(*watching)
-        figures.seconds = time.perf_counter() - began
-        figures.turns = await asyncio.to_thread(_turns_of, self._service)
-        figures.turns.subtract(before)
-        return figures
+        found.seconds = time.perf_counter() - began
+        found.turns = await asyncio.to_thread(_turns_of, self._service)
+        found.turns.subtract(before)
+        return found
 
     async def _poll(self, found: _Found) -> None:
         """Poll as an unrelated VM at a constant rate."""
@@ -307,9 +307,9 @@ def _post(path: str, body: object) -> bytes:
 
 def _turns_of(service: Service) -> Counter[float]:
     """Return the number of iterations so far, by bucket."""
-    iterations: Counter[float] = Counter()
+    found: Counter[float] = Counter()
     below = 0
     for bound, count in _TURNS.findall(service.metrics()):
-        iterations[float(bound)] = round(float(count)) - below
+        found[float(bound)] = round(float(count)) - below
         below = round(float(count))
-    return iterations
+    return found

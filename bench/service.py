@@ -172,26 +172,26 @@ class Service:
         self.admin("/v1/maintain", order)
 
         def are_announced() -> bool:
-            counts = self._operations()
-            return not counts[
+            found = self._operations()
+            return not found[
                 OperationState.PLANNED.value
-            ] and counts.total() >= before + len(hosts)
+            ] and found.total() >= before + len(hosts)
 
         # Not a list of operations: it explains each of them, with questions to the store.
-        subject = "the announcement of every host"
+        what = "the announcement of every host"
         eventually(
             are_announced,
-            what=subject,
+            what=what,
             seconds=ANNOUNCED_SECONDS,
             pause=ANNOUNCED_POLL_SECONDS,
         )
 
     def _operations(self) -> Counter[str]:
         """Return the number of open operations in each state."""
-        counts: Counter[str] = Counter()
+        found: Counter[str] = Counter()
         for state, count in _OPERATIONS.findall(self.metrics()):
-            counts[state] += round(float(count))
-        return counts
+            found[state] += round(float(count))
+        return found
 
     def metrics(self) -> str:
         """Return the metrics."""

@@ -83,22 +83,22 @@ def _measure_gets(
             direct_get(url + PATH)
         service.admin("/v1/reboot", {"vms": ["web_0"], "not_before": "+24h"})
         urls = {name: url + PATH for name, url in urls.items()}
-        all_loads = loads.take_turns(urls, rounds=rounds, seconds=seconds)
+        found = loads.take_turns(urls, rounds=rounds, seconds=seconds)
     table = Table(
         "A simulator's GET, keep-alive",
         ("server", "requests/s", "simulator ÷ it", "p99 ms"),
     )
-    for name, loads_of_server in all_loads.items():
+    for name, loads_of_server in found.items():
         rate = statistics.median(load.rate for load in loads_of_server)
         p99 = statistics.median(load.p99_ms for load in loads_of_server)
-        ratio = loads.ratio(all_loads[SIMULATOR], loads_of_server)
+        ratio = loads.ratio(found[SIMULATOR], loads_of_server)
         table.rows.append((name, rounded(rate), rounded(ratio), rounded(p99)))
     report.show(table)
-    ratio = loads.ratio(all_loads[SIMULATOR], all_loads[SERVICE])
+    ratio = loads.ratio(found[SIMULATOR], found[SERVICE])
     report.judge(
         "simulator's GET ÷ the service's", ratio, SERVED_BAR, "x", at_most=False
     )
-    ratio = loads.ratio(all_loads[SIMULATOR], all_loads[MOCK]) if mock else float("nan")
+    ratio = loads.ratio(found[SIMULATOR], found[MOCK]) if mock else float("nan")
     report.judge(
         "simulator's GET ÷ a Flask mock's", ratio, MOCK_BAR, "x", at_most=False
     )
@@ -109,16 +109,11 @@ def _simulating(directory: Path, fleet: str) -> Generator[str]:
     """Run a simulator; yield the URL of its VM."""
     (directory / "simulated.toml").write_text(fleet, encoding="utf-8")
     log = directory / "log"
-    arguments = (
-        "simulate",
-        "--fleet=simulated.toml",
-        "--admin=127.0.0.1:0",
-        "--speed=1",
-    )
+    words = ("simulate", "--fleet=simulated.toml", "--admin=127.0.0.1:0", "--speed=1")
     with log.open("wb") as opened:
         process = subprocess.Popen(
             machine.pinned(
-                machine.SERVER_CORE, [sys.executable, "-m", "forewarn", *arguments]
+                machine.SERVER_CORE, [sys.executable, "-m", "forewarn", *words]
             ),
             cwd=directory,
             stdin=subprocess.DEVNULL,

@@ -64,7 +64,7 @@ def measure(report: Report, directory: Path, *, vms: int, operations: int) -> No
     }
     fleet = fleets.mixed(vms)
     with _killed_in_the_end(Service(place, fleet, settings)) as service:
-        vm = _order(service, vms, operations)
+        asked = _order(service, vms, operations)
         _begin_calls(service, place)
     _kill_programs(place)
     table = Table(
@@ -72,24 +72,24 @@ def measure(report: Report, directory: Path, *, vms: int, operations: int) -> No
         ("what", "first answer", "first document", "ready", "503s"),
     )
     for name, text in (("the store alone", None), ("the fleet file too", fleet)):
-        poll = _Poll(settings["metadata_listen"], vm)
+        poll = _Poll(settings["metadata_listen"], asked)
         with _killed_in_the_end(Service(place, text, settings)):
             ready = time.perf_counter() - poll.began
             poll.end()
         refusals = poll.statuses[HTTPStatus.SERVICE_UNAVAILABLE]
         times = map(rounded, (poll.connected, poll.answered, ready))
         table.rows.append((name, *times, str(refusals)))
-        subject = f"{vms:,} VMs: start after a crash, {name}"
-        report.judge(f"{subject}: first document", poll.answered, BAR_SECONDS, "s")
+        what = f"{vms:,} VMs: start after a crash, {name}"
+        report.judge(f"{what}: first document", poll.answered, BAR_SECONDS, "s")
         others = poll.statuses.total() - refusals - 1
-        report.judge(f"{subject}: wrong answers before it", others, 0, "")
+        report.judge(f"{what}: wrong answers before it", others, 0, "")
     report.show(table)
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 @contextmanager
@@ -130,8 +130,8 @@ def _begin_calls(service: Service, place: Path) -> None:
 
 def _programs(place: Path) -> list[int]:
     """Return the running processes of the driver's programs."""
-    files = (place / "forewarn.db.command").glob("*/*.program")
-    return [json.loads(text)["pid"] for file in files if (text := file.read_text())]
+    found = (place / "forewarn.db.command").glob("*/*.program")
+    return [json.loads(text)["pid"] for file in found if (text := file.read_text())]
 
 
 def _kill_programs(place: Path) -> None:

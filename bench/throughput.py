@@ -55,9 +55,9 @@ def measure(report: Report, directory: Path, *, rounds: int, seconds: float) -> 
                 report.note(f"a baseline was skipped: {sentence}")
             servers = [Peer(name=OURS, url=url, pid=service.pid), *others]
             unchanged = Peer(name=UNCHANGED, url=url, pid=service.pid)
-            reused = _run([*servers, unchanged], answer, rounds, seconds, fresh=False)
-            _show(report, "Keep-alive", reused)
-            _judge_kept(report, reused)
+            kept = _run([*servers, unchanged], answer, rounds, seconds, fresh=False)
+            _show(report, "Keep-alive", kept)
+            _judge_kept(report, kept)
             new = _run(servers, answer, rounds, seconds, fresh=True)
             _show(report, "A new connection for each request", new)
             _judge_new(report, new)
@@ -75,7 +75,7 @@ def _prepare(service: Service, url: str) -> Answer:
 def _run(
     servers: list[Peer], answer: Answer, rounds: int, seconds: float, *, fresh: bool
 ) -> dict[str, Rounds]:
-    figures: dict[str, Rounds] = defaultdict(Rounds)
+    found: dict[str, Rounds] = defaultdict(Rounds)
     for number in range(rounds):
         # Rotate the order, so that no server always follows the same one.
         turned = servers[number % len(servers) :] + servers[: number % len(servers)]
@@ -87,9 +87,9 @@ def _run(
             load = loads.run(server.url, seconds=seconds, headers=headers, fresh=fresh)
             spent = machine.cpu_seconds(server.pid) - before
             assert load.failures == 0, f"{server.name}: {load.failures} failures"
-            figures[server.name].loads.append(load)
-            figures[server.name].cpu_us.append(spent / load.requests * 1e6)
-    return {server.name: figures[server.name] for server in servers}
+            found[server.name].loads.append(load)
+            found[server.name].cpu_us.append(spent / load.requests * 1e6)
+    return {server.name: found[server.name] for server in servers}
 
 
 def _show(report: Report, title: str, found: dict[str, Rounds]) -> None:

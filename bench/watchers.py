@@ -77,9 +77,9 @@ class Ground:
     @property
     def environment(self) -> Mapping[str, str]:
         """Return an environment in which the package can be imported."""
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         return {
-            **variables,
+            **kept,
             "PYTHONPATH": str(self.directory / "site"),
         }
 
@@ -116,19 +116,19 @@ def prepare(directory: Path) -> Ground:
 def certificate(directory: Path) -> tuple[Path, Path]:
     """Create a certificate and key for loopback; return their paths."""
     files = directory / "certificate.pem", directory / "key.pem"
-    command = CERTIFICATE.format(certificate=files[0], key=files[1]).split()
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    words = CERTIFICATE.format(certificate=files[0], key=files[1]).split()
+    subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
     return files
 
 
 def names(skipped: Callable[[str], None]) -> list[str]:
     """Return the watchers that can run here; report the others to `skipped`."""
-    usable = [*AGENTS, PYTHON]
+    found = [*AGENTS, PYTHON]
     if shutil.which("curl") and shutil.which("bash"):
-        usable.append(BASH)
+        found.append(BASH)
     else:
         skipped("a baseline was skipped: curl is not installed (apt-get install curl)")
-    return usable
+    return found
 
 
 @contextmanager
@@ -144,9 +144,9 @@ def watching(
     handler.chmod(0o755)
     loop = [endpoint.url, str(handler), f"{pause:g}"]
     if name == BASH:
-        command = ["bash", str(HERE / "watch.sh"), *loop]
+        words = ["bash", str(HERE / "watch.sh"), *loop]
     elif name == PYTHON:
-        command = [ground.python, str(HERE / "watch.py"), *loop]
+        words = [ground.python, str(HERE / "watch.py"), *loop]
     else:
         file = directory / "agent.toml"
         text = SETTINGS.format(
@@ -158,8 +158,8 @@ def watching(
             ca_file=files[0] if files else "",
         )
         file.write_text(text, encoding="utf-8")
-        command = [*ground.command(name), "--config", str(file)]
-    process = start(command, ground, directory / "log")
+        words = [*ground.command(name), "--config", str(file)]
+    process = start(words, ground, directory / "log")
     try:
         yield Watcher(
             name=name,

@@ -35,21 +35,21 @@ def measure(report: Report, *, rounds: int) -> None:
         capture_output=True,
         text=True,
     )
-    figures = json.loads(done.stdout)
+    found = json.loads(done.stdout)
     table = Table("Worlds of the test kit", ("what", "measured"))
     table.rows += [
-        ("import and first world, ms", rounded(figures["first"])),
-        ("next world, median ms", rounded(figures["next"])),
-        ("its end, median ms", rounded(figures["end"])),
-        ("a test with an approval, median ms", rounded(figures["test"])),
-        (f"RSS of {worlds:,} worlds and Python, MiB", rounded(figures["rss"])),
-        ("RSS of a world, KiB", rounded(figures["rss_each"])),
+        ("import and first world, ms", rounded(found["first"])),
+        ("next world, median ms", rounded(found["next"])),
+        ("its end, median ms", rounded(found["end"])),
+        ("a test with an approval, median ms", rounded(found["test"])),
+        (f"RSS of {worlds:,} worlds and Python, MiB", rounded(found["rss"])),
+        ("RSS of a world, KiB", rounded(found["rss_each"])),
     ]
     report.show(table)
-    report.judge("A world after the first, median", figures["next"], NEXT_BAR_MS, "ms")
-    report.judge("A test of five lines, median", figures["test"], TEST_BAR_MS, "ms")
-    subject = f"{worlds:,} worlds in one process: RSS"
-    report.judge(subject, figures["rss"], RSS_BAR_MIB * worlds / WORLDS, "MiB")
+    report.judge("A world after the first, median", found["next"], NEXT_BAR_MS, "ms")
+    report.judge("A test of five lines, median", found["test"], TEST_BAR_MS, "ms")
+    what = f"{worlds:,} worlds in one process: RSS"
+    report.judge(what, found["rss"], RSS_BAR_MIB * worlds / WORLDS, "MiB")
 
 
 def _affordable(report: Report) -> int:
@@ -67,7 +67,7 @@ def _run(rounds: int, worlds: int) -> dict[str, float]:
     from forewarn.testing import ScheduledEvents  # noqa: PLC0415 - it is measured
 
     first = ScheduledEvents()
-    figures = {"first": _ms(began)}
+    found = {"first": _ms(began)}
     nexts: list[float] = []
     ends: list[float] = []
     tests: list[float] = []
@@ -87,7 +87,7 @@ def _run(rounds: int, worlds: int) -> dict[str, float]:
         tests.append(_ms(began))
     before = machine.rss_mib(os.getpid())
     many = [ScheduledEvents() for _ in range(worlds)]
-    figures |= {
+    found |= {
         "next": statistics.median(nexts),
         "end": statistics.median(ends),
         "test": statistics.median(tests),
@@ -96,7 +96,7 @@ def _run(rounds: int, worlds: int) -> dict[str, float]:
     }
     for world in [first, *many]:
         world.close()
-    return figures
+    return found
 
 
 def _ms(began: float) -> float:

@@ -62,13 +62,13 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 def sources() -> dict[str, bytes]:
     """Return the modules of the agent, by path in the source."""
-    modules: dict[str, bytes] = {}
+    found: dict[str, bytes] = {}
     for part in PARTS:
         place = SOURCE / part
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.suffix in {".py", ".sql"}:
-                modules[path.relative_to(SOURCE).as_posix()] = path.read_bytes()
-    return modules
+                found[path.relative_to(SOURCE).as_posix()] = path.read_bytes()
+    return found
 
 
 def _install(into: Path) -> None:
@@ -91,21 +91,19 @@ def bundled_directory() -> Path:
 
     They are downloaded once and kept in .build. Raises CalledProcessError.
     """
-    directory = (
-        ROOT / ".build" / f"agent-{hashlib.sha256(PINS.read_bytes()).hexdigest()}"
-    )
-    if not directory.exists():
-        directory.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory.parent) as work:
-            installed = Path(work) / "made"
-            _install(installed)
+    kept = ROOT / ".build" / f"agent-{hashlib.sha256(PINS.read_bytes()).hexdigest()}"
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as work:
+            made = Path(work) / "made"
+            _install(made)
             try:
-                installed.rename(directory)
+                made.rename(kept)
             except OSError:
                 # Another build may have been faster.
-                if not directory.exists():
+                if not kept.exists():
                     raise
-    return directory
+    return kept
 
 
 def bundled() -> dict[str, bytes]:

@@ -112,14 +112,14 @@ def _page(command: Command) -> Iterator[str]:
 
 def usage(options: tuple[Option, ...]) -> str:
     """Return the words of a command after its name."""
-    arguments = [
+    words = [
         f" [{option.usage}]" if option.is_optional else f" {option.usage}"
         for option in options
         if option.is_word
     ]
     needed = [f" {option.usage}" for option in options if option.is_needed]
     many = ["…" if option.many else "" for option in options if option.is_word]
-    shown = "".join(word + dots for word, dots in zip(arguments, many, strict=True))
+    shown = "".join(word + dots for word, dots in zip(words, many, strict=True))
     return shown + "".join(needed) + " [OPTION…]"
 
 

@@ -72,13 +72,13 @@ class Dashboard:
 def _panel(
     title: str, about: str, *queries: str | tuple[str, str], **more: Any
 ) -> Panel:
-    complete = [
+    made = [
         Query(text=query)
         if isinstance(query, str)
         else Query(text=query[0], legend=query[1])
         for query in queries
     ]
-    return Panel(title=title, about=about, queries=tuple(complete), **more)
+    return Panel(title=title, about=about, queries=tuple(made), **more)
 
 
 CHOSEN = 'job=~"$job",instance=~"$instance"'
@@ -99,10 +99,10 @@ def _hourly(metric: str, *labels: str, by: str) -> str:
 
 
 def _quantile(part: str, metric: str, by: str = "") -> str:
-    labels = f"le, {by}" if by else "le"
+    kept = f"le, {by}" if by else "le"
     return (
         f"histogram_quantile({part}, "
-        f"sum by ({labels}) (rate({metric}_bucket{{{CHOSEN}}}[{EVERY}])))"
+        f"sum by ({kept}) (rate({metric}_bucket{{{CHOSEN}}}[{EVERY}])))"
     )
 
 
@@ -488,15 +488,15 @@ def _choice(name: str, query: str) -> dict[str, Any]:
 
 def _placed(panels: Sequence[Panel]) -> list[dict[str, Any]]:
     """Return the panels, from left to right and down."""
-    placed: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     x = y = height = 0
     for number, panel in enumerate(panels, start=1):
         if x + panel.width > COLUMNS:
             x, y, height = 0, y + height, 0
         place = {"x": x, "y": y, "w": panel.width, "h": panel.height}
-        placed.append(_json(panel, number, place))
+        found.append(_json(panel, number, place))
         x, height = x + panel.width, max(height, panel.height)
-    return placed
+    return found
 
 
 def _json(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ AGENT_ENVIRONMENT = {
 
 def pages() -> Mapping[str, str]:
     """Return every page by its file's name."""
-    pages_by_name = {
+    made = {
         "forewarn.1": _forewarn(),
         "forewarn-agent.1": _agent(),
         "forewarn.toml.5": _settings(
@@ -64,8 +64,7 @@ def pages() -> Mapping[str, str]:
         ),
     }
     return {
-        name: "".join(f"{line}\n" for line in lines)
-        for name, lines in pages_by_name.items()
+        name: "".join(f"{line}\n" for line in lines) for name, lines in made.items()
     }
 
 
@@ -136,10 +135,10 @@ def _agent() -> Iterator[str]:
 
 
 def _command(program: str, name: str, command: Command) -> Iterator[str]:
-    command_line = f"{program} {name}".strip()
-    yield f".SS {roff.literal(command_line)}"
+    words = f"{program} {name}".strip()
+    yield f".SS {roff.literal(words)}"
     yield roff.line(roff.inline(command.text))
-    shown = f"{command_line}{usage(command.options)}".replace("…", "...")
+    shown = f"{words}{usage(command.options)}".replace("…", "...")
     yield from roff.example([shown])
     yield from _options(
         tuple(option for option in command.options if option not in GLOBAL)

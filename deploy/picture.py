@@ -53,7 +53,7 @@ def record(program: Program) -> list[Printed]:
     ours, its = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
     began = time.monotonic()
-    lines: list[Printed] = []
+    found: list[Printed] = []
     with subprocess.Popen(
         [sys.executable, *program.words],
         stdin=its,
@@ -68,13 +68,13 @@ def record(program: Program) -> list[Printed]:
             while data := os.read(ours, 65_536):
                 whole, text = _split(rest + data)
                 rest = whole
-                lines.append(Printed(round(time.monotonic() - began, 3), text))
+                found.append(Printed(round(time.monotonic() - began, 3), text))
         except OSError:
             pass  # Linux reports the end of a terminal this way.
         os.close(ours)
     if running.returncode:
         sys.exit(f"picture: {program.title} failed with status {running.returncode}")
-    return lines
+    return found
 
 
 def _split(data: bytes) -> tuple[bytes, str]:

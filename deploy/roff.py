@@ -48,9 +48,9 @@ def inline(text: str) -> str:
     """Return a line of Markdown as a line of roff."""
     parts: list[str] = []
     end = 0
-    for span in _SPAN.finditer(text):
-        parts.append(plain(text[end : span.start()]))
-        code, strong, stressed, shown, _ = span.groups()
+    for found in _SPAN.finditer(text):
+        parts.append(plain(text[end : found.start()]))
+        code, strong, stressed, shown, _ = found.groups()
         if code is not None:
             parts.append(bold(code.replace("\\|", "|")))
         elif strong is not None:
@@ -59,7 +59,7 @@ def inline(text: str) -> str:
             parts.append(f"\\fI{inline(stressed)}\\fR")
         else:
             parts.append(inline(shown))
-        end = span.end()
+        end = found.end()
     parts.append(plain(text[end:]))
     return "".join(parts)
 

@@ -44,21 +44,21 @@ class Pin:
 
 def read_pins(text: str) -> list[Pin]:
     """Return the pins of a requirements file; raises ValueError for other lines."""
-    pins: list[Pin] = []
+    found: list[Pin] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if pin := _PIN.fullmatch(line):
-            pins.append(Pin(name=pin[1].lower(), version=pin[2], marker=pin[3] or ""))
+            found.append(Pin(name=pin[1].lower(), version=pin[2], marker=pin[3] or ""))
         elif digest := _HASH.fullmatch(line):
-            last = pins[-1]
-            pins[-1] = replace(last, hashes=(*last.hashes, digest[1]))
+            last = found[-1]
+            found[-1] = replace(last, hashes=(*last.hashes, digest[1]))
         elif needed := _NEEDED_BY.fullmatch(line):
-            last = pins[-1] if pins else None
+            last = found[-1] if found else None
             if last is not None:
                 owners = (*last.needed_by, needed[1].lower())
-                pins[-1] = replace(last, needed_by=owners)
+                found[-1] = replace(last, needed_by=owners)
         elif line.strip() and not line.lstrip().startswith("#"):
             raise ValueError(f"line {number} is not a pin: {line}")
-    return pins
+    return found
 
 
 def agents_pins(text: str) -> list[Pin]:
@@ -104,7 +104,7 @@ def document(pins: list[Pin], *, version: str, seconds: int) -> dict[str, Any]:
 
 
 def _component(pin: Pin, ref: str) -> dict[str, Any]:
-    component: dict[str, Any] = {
+    found: dict[str, Any] = {
         "type": "library",
         "bom-ref": ref,
         "name": pin.name,
@@ -115,15 +115,15 @@ def _component(pin: Pin, ref: str) -> dict[str, Any]:
     properties = [{"name": "forewarn:sha256", "value": digest} for digest in pin.hashes]
     if pin.marker:
         properties.append({"name": "forewarn:marker", "value": pin.marker})
-    return {**component, "properties": properties}
+    return {**found, "properties": properties}
 
 
 def text() -> str:
     """Return the bill of materials of this source."""
     pins = read_pins(PINS.read_text(encoding="utf-8"))
     pins += agents_pins(bundle.PINS.read_text(encoding="utf-8"))
-    bill = document(pins, version=__version__, seconds=source_moment().seconds)
-    return json.dumps(bill, indent=2) + "\n"
+    made = document(pins, version=__version__, seconds=source_moment().seconds)
+    return json.dumps(made, indent=2) + "\n"
 
 
 def main() -> int:

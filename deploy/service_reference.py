@@ -14,7 +14,7 @@ from forewarn.settings.forms import Option
 def tables() -> Mapping[str, str]:
     """Return the Markdown of each table of settings, by the name of the table."""
     usual = Settings()
-    tables_by_name = {
+    found = {
         section: table(
             in_table(OPTIONS, section),
             lambda name, option: default_shown(option, value_of(usual, name)),
@@ -27,7 +27,7 @@ def tables() -> Mapping[str, str]:
             f"{array}.{key}": option
             for key, option in array_tables.OPTIONS[array].items()
         }
-        tables_by_name[array] = table(
+        found[array] = table(
             options,
             lambda name, option, known=defaults: default_shown(option, known[name]),
         )
@@ -39,8 +39,8 @@ def tables() -> Mapping[str, str]:
             f"{group}.NAME.{key}": option
             for key, option in named_tables.OPTIONS[group].items()
         }
-        tables_by_name[group] = table(
+        found[group] = table(
             options,
             lambda name, option, known=defaults: default_shown(option, known[name]),
         )
-    return {name: "\n".join(lines) + "\n" for name, lines in tables_by_name.items()}
+    return {name: "\n".join(lines) + "\n" for name, lines in found.items()}

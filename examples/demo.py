@@ -141,26 +141,26 @@ def shared_host(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> N
     order = operator.run("maintain", "h1", "--impact", "freeze")
     operation = order["operations"][0]["operation"]
     web, db = vms["web_0"], vms["db_0"]
-    of_web = web.wait_event("Scheduled", "Freeze", "web_0", within=STEP_SECONDS)
-    of_db = db.wait_event("Scheduled", "Freeze", "db_0", within=STEP_SECONDS)
-    timeline.check("each tenant sees one event, its own", seen=of_web != of_db)
-    web.approve(of_web)
+    mine = web.wait_event("Scheduled", "Freeze", "web_0", within=STEP_SECONDS)
+    theirs = db.wait_event("Scheduled", "Freeze", "db_0", within=STEP_SECONDS)
+    timeline.check("each tenant sees one event, its own", seen=mine != theirs)
+    web.approve(mine)
     reasons = operator.explain(operation)
     timeline.check(
         "it waits for the second tenant",
         seen=any("tenant bank has not approved" in reason for reason in reasons)
-        and web.status_of(of_web) == "Scheduled",
+        and web.status_of(mine) == "Scheduled",
     )
-    db.approve(of_db)
+    db.approve(theirs)
     timeline.check(
         "with the last approval it starts, for both",
-        seen=web.wait_status(of_web, "Started", within=STEP_SECONDS)
-        and db.wait_status(of_db, "Started", within=STEP_SECONDS),
+        seen=web.wait_status(mine, "Started", within=STEP_SECONDS)
+        and db.wait_status(theirs, "Started", within=STEP_SECONDS),
     )
     timeline.check(
         "impact and recovery are over: the events are gone",
-        seen=web.wait_gone(of_web, within=STEP_SECONDS)
-        and db.wait_gone(of_db, within=STEP_SECONDS),
+        seen=web.wait_gone(mine, within=STEP_SECONDS)
+        and db.wait_gone(theirs, within=STEP_SECONDS),
     )
 
 

@@ -15,13 +15,13 @@ PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
 def main(url: str, handler: str, pause: float) -> None:
     """Watch until the process is killed."""
-    known: set[str] = set()
+    seen: set[str] = set()
     while True:
         for event in ask(url)["Events"]:
             event_id = event["EventId"]
-            if event_id in known:
+            if event_id in seen:
                 continue
-            known.add(event_id)
+            seen.add(event_id)
             if subprocess.run([handler], check=False).returncode == 0:
                 ask(url, {"StartRequests": [{"EventId": event_id}]})
         time.sleep(pause)

@@ -79,13 +79,13 @@ def debian_version(version: str) -> str:
 
 def source_moment() -> Moment:
     """Return SOURCE_DATE_EPOCH, or the time of the checked-out commit."""
-    seconds = os.environ.get("SOURCE_DATE_EPOCH")
-    if seconds:
-        return Moment(seconds=int(seconds))
+    told = os.environ.get("SOURCE_DATE_EPOCH")
+    if told:
+        return Moment(seconds=int(told))
     git = shutil.which("git")
     if git is not None and (ROOT / ".git").exists():
-        command = [git, "-C", str(ROOT), "log", "-1", "--format=%ct"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        asked = [git, "-C", str(ROOT), "log", "-1", "--format=%ct"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return Moment(seconds=int(done.stdout))
     return Moment(seconds=LONG_AGO)
@@ -176,9 +176,9 @@ def _put_unit(stage: Stage, text: str) -> None:
 
 
 def _put_pages(stage: Stage, names: Sequence[str]) -> None:
-    pages = manual.pages()
+    found = manual.pages()
     for name in names:
-        stage.put_packed(f"/usr/share/man/man{name[-1]}/{name}", pages[name])
+        stage.put_packed(f"/usr/share/man/man{name[-1]}/{name}", found[name])
 
 
 def completion_places(program: str) -> dict[str, str]:

@@ -29,8 +29,8 @@ def stanzas(home: Path, place: str) -> str:
     `place` is the path of that directory in the package. Each distribution must have its
     RECORD. Raises ValueError for one without a license or without its text.
     """
-    all_stanzas = [_stanza(notes, place) for notes in sorted(home.glob("*.dist-info"))]
-    return "".join(f"\n{stanza}" for stanza in all_stanzas)
+    made = [_stanza(notes, place) for notes in sorted(home.glob("*.dist-info"))]
+    return "".join(f"\n{stanza}" for stanza in made)
 
 
 def _stanza(notes: Path, place: str) -> str:
@@ -52,8 +52,8 @@ def _stanza(notes: Path, place: str) -> str:
     for text in texts:
         lines.append(f" From {text.relative_to(notes.parent).as_posix()}:")
         lines.append(" .")
-        shortened = _APACHE.sub(_COMMON, text.read_text("utf-8"))
-        lines += [_line(line) for line in shortened.splitlines()]
+        said = _APACHE.sub(_COMMON, text.read_text("utf-8"))
+        lines += [_line(line) for line in said.splitlines()]
         lines.append(" .")
     return "\n".join(lines[:-1]) + "\n"
 

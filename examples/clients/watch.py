@@ -65,21 +65,21 @@ def prepare(event: Event, command: list[str]) -> None:
 def look(me: str, known: dict[str, Event], command: list[str]) -> dict[str, Event]:
     """Poll once; return the events that concern this VM, by id."""
     document = json.loads(ask(EVENTS))
-    events = {
+    mine = {
         event["EventId"]: event
         for event in document["Events"]
         if me in event["Resources"]
     }
-    for event_id, event in events.items():
+    for event_id, event in mine.items():
         if known.get(event_id, {}).get("EventStatus") == event["EventStatus"]:
             continue
-        shown = f"{event['EventType']} {event['EventStatus']} {event_id}"
-        say(f"{shown}, not before {event['NotBefore']}")
+        what = f"{event['EventType']} {event['EventStatus']} {event_id}"
+        say(f"{what}, not before {event['NotBefore']}")
         if event["EventStatus"] == "Scheduled" and command:
             prepare(event, command)
-    for event_id in known.keys() - events.keys():
+    for event_id in known.keys() - mine.keys():
         say(f"over: {event_id}")
-    return events
+    return mine
 
 
 def main() -> None:

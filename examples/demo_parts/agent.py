@@ -58,12 +58,12 @@ class Agent:
         """Show the notifications since the last call."""
         lines = self._told.read_text().splitlines() if self._told.exists() else []
         for line in lines[self._read :]:
-            entry: dict[str, Any] = json.loads(line)
-            self.kinds.append(entry["kind"])
-            if entry["kind"] not in QUIET:
-                subject = " ".join(filter(None, (entry["kind"], entry["handler"])))
-                detail = f": {entry['detail']}" if entry["detail"] else ""
-                self._timeline.say("agent", f"  {subject}{detail}")
+            told: dict[str, Any] = json.loads(line)
+            self.kinds.append(told["kind"])
+            if told["kind"] not in QUIET:
+                what = " ".join(filter(None, (told["kind"], told["handler"])))
+                detail = f": {told['detail']}" if told["detail"] else ""
+                self._timeline.say("agent", f"  {what}{detail}")
         self._read = len(lines)
 
     def wait(self, kind: str, *, within: float) -> bool:

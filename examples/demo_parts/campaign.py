@@ -113,21 +113,21 @@ def play(
         f"  {plan['host_count']} hosts, {plan['vm_count']} VMs, digest {plan['digest']}",
     )
     run("campaign", "start", "bios.toml", "--plan", plan["digest"])
-    campaign = _wait(ask, "Halted", within=within, timeline=timeline)
-    for failure in campaign["failed"]:
+    found = _wait(ask, "Halted", within=within, timeline=timeline)
+    for failure in found["failed"]:
         timeline.say("forewarn", f"  {failure['host']} failed: {failure['reason']}")
     timeline.check(
         f"the campaign halts by itself: {HOSTS - 1} hosts were not touched",
-        seen=(campaign["state"], campaign["waiting"]) == ("Halted", HOSTS - 1),
+        seen=(found["state"], found["waiting"]) == ("Halted", HOSTS - 1),
     )
     timeline.say("you", "$ sed -i s/r7525_/r7525-/ firmware.sh", bold=True)
     _write_program(directory, image=IMAGE)
     run("campaign", "retry", NAME, "--failed")
     run("campaign", "resume", NAME, "--reason", "the program is repaired")
-    campaign = _wait(ask, "Done", within=2 * within, timeline=timeline)
+    found = _wait(ask, "Done", within=2 * within, timeline=timeline)
     timeline.check(
-        f"all {campaign['done']} hosts have the firmware, and each was checked",
-        seen=campaign["done"] == HOSTS == len([*directory.glob("*.done")]),
+        f"all {found['done']} hosts have the firmware, and each was checked",
+        seen=found["done"] == HOSTS == len([*directory.glob("*.done")]),
     )
 
 
@@ -136,13 +136,13 @@ def _wait(
 ) -> Any:
     """Return the campaign when it has reached a state, or after a time."""
     deadline = time.monotonic() + within
-    shown = ""
+    told = ""
     while True:
-        campaign = ask("campaign", "show", NAME)
-        counts = f"{campaign['done']} done, {campaign['in_flight']} in flight"
-        if counts != shown:
-            shown = counts
-            timeline.say("forewarn", f"  {NAME} is {campaign['state']}: {counts}")
-        if campaign["state"] == state or time.monotonic() > deadline:
-            return campaign
+        found = ask("campaign", "show", NAME)
+        counts = f"{found['done']} done, {found['in_flight']} in flight"
+        if counts != told:
+            told = counts
+            timeline.say("forewarn", f"  {NAME} is {found['state']}: {counts}")
+        if found["state"] == state or time.monotonic() > deadline:
+            return found
         time.sleep(LOOK_SECONDS)

@@ -55,12 +55,12 @@ class Vm:
         events = {event["EventId"]: event for event in document["Events"]}
         with self._changed:
             for event_id, event in events.items():
-                statuses = self._history.setdefault(event_id, [])
+                seen = self._history.setdefault(event_id, [])
                 self._named.update(
                     (event["EventType"], name) for name in event["Resources"]
                 )
-                if not statuses or statuses[-1] != event["EventStatus"]:
-                    statuses.append(event["EventStatus"])
+                if not seen or seen[-1] != event["EventStatus"]:
+                    seen.append(event["EventStatus"])
                     self._tell(event)
             for event_id in self._now.keys() - events.keys():
                 self._say(f"{short(event_id)} is gone")

@@ -45,13 +45,13 @@ def play(timeline: Timeline) -> None:
 def _drill(name: str, client: list[str], timeline: Timeline) -> int:
     """Run it with a client, show the steps on the timeline; return the exit status."""
     metadata, admin = setting.free_ports(2)
-    arguments = [
+    words = [
         *("simulate", DRILL, "--speed", str(SPEED)),
         *("--listen", f"127.0.0.1:{metadata}", "--admin", f"127.0.0.1:{admin}"),
     ]
     timeline.say("you", f"$ forewarn simulate drill.toml --speed {SPEED}   ({name})")
     simulator = subprocess.Popen(
-        [sys.executable, "-m", "forewarn", *arguments, "--json"],
+        [sys.executable, "-m", "forewarn", *words, "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -61,8 +61,8 @@ def _drill(name: str, client: list[str], timeline: Timeline) -> int:
     try:
         assert simulator.stdout is not None
         for line in simulator.stdout:
-            entry = json.loads(line)
-            if entry["what"] == "ready":
+            told = json.loads(line)
+            if told["what"] == "ready":
                 program = subprocess.Popen(
                     client,
                     env={
@@ -72,8 +72,8 @@ def _drill(name: str, client: list[str], timeline: Timeline) -> int:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                 )
-            elif entry["what"] in SHOWN:
-                timeline.say("simulator", f"  {entry['text']}")
+            elif told["what"] in SHOWN:
+                timeline.say("simulator", f"  {told['text']}")
         return simulator.wait(END_SECONDS)
     finally:
         if simulator.poll() is None:

@@ -39,41 +39,43 @@ def main() -> int:
     parser.add_argument("--wait-for", type=Path)
     parser.add_argument("--operation", default="")
     parser.add_argument("--hosts", type=lambda text: text.split(","), default=[])
-    arguments = parser.parse_args()
-    arguments.directory.mkdir(exist_ok=True)
-    if arguments.action == "observe":
-        return observe(arguments.directory, arguments.vm)
-    if arguments.action == "observe-many":
-        return observe_many(arguments.directory)
-    if arguments.action == "probe":
-        return probe(arguments.directory, arguments.vm, arguments.operation)
-    if arguments.action == "marks":
-        return marks(arguments.directory)
-    if arguments.action == "abilities":
-        return abilities(arguments.directory)
+    words = parser.parse_args()
+    words.directory.mkdir(exist_ok=True)
+    if words.action == "observe":
+        return observe(words.directory, words.vm)
+    if words.action == "observe-many":
+        return observe_many(words.directory)
+    if words.action == "probe":
+        return probe(words.directory, words.vm, words.operation)
+    if words.action == "marks":
+        return marks(words.directory)
+    if words.action == "abilities":
+        return abilities(words.directory)
     call = json.load(sys.stdin)
-    about = f"{arguments.action} {arguments.vm} for {call['operation']} call {call['generation']}"
-    if is_later(arguments.directory, f"vm.{arguments.vm}", call):
+    about = (
+        f"{words.action} {words.vm} for {call['operation']} call {call['generation']}"
+    )
+    if is_later(words.directory, f"vm.{words.vm}", call):
         print("a replica that leads in a later term has made another call meanwhile")
         return RUNS
-    write_mark(arguments.directory, f"vm.{arguments.vm}", call, "begun")
-    note(arguments.directory, f"begun {about}")
-    time.sleep(max(arguments.seconds, 0.0))
-    if arguments.wait_for is not None and not wait_for(arguments.wait_for):
-        print(f"{arguments.wait_for} never came")
+    write_mark(words.directory, f"vm.{words.vm}", call, "begun")
+    note(words.directory, f"begun {about}")
+    time.sleep(max(words.seconds, 0.0))
+    if words.wait_for is not None and not wait_for(words.wait_for):
+        print(f"{words.wait_for} never came")
         return RUNS
-    is_down = arguments.action in {"delete", "stop"}
+    is_down = words.action in {"delete", "stop"}
     where = "" if is_down else call["to_host"] or call["host"]
-    if arguments.hosts and arguments.action in MOVES and not call["to_host"]:
-        where = choose_host(call, arguments.hosts)
+    if words.hosts and words.action in MOVES and not call["to_host"]:
+        where = choose_host(call, words.hosts)
         if not where:
-            print(f"no host can take {arguments.vm}")
+            print(f"no host can take {words.vm}")
             return RUNS
         print(f"vm-host: {where}")
-    (arguments.directory / f"vm.{arguments.vm}").write_text(where)
-    write_mark(arguments.directory, f"vm.{arguments.vm}", call, "done")
-    note(arguments.directory, f"done {about}")
-    print(f"{arguments.vm} is on {where}" if where else f"{arguments.vm} is down")
+    (words.directory / f"vm.{words.vm}").write_text(where)
+    write_mark(words.directory, f"vm.{words.vm}", call, "done")
+    note(words.directory, f"done {about}")
+    print(f"{words.vm} is on {where}" if where else f"{words.vm} is down")
     return DONE
 
 
@@ -136,8 +138,8 @@ def marks(directory: Path) -> int:
     for line in sys.stdin:
         kind = "vm" if "vm" in (asked := json.loads(line)) else "host"
         file = directory / f"mark.{kind}.{asked[kind]}"
-        mark = json.loads(file.read_text()) if file.exists() else {"mark": None}
-        print(json.dumps({kind: asked[kind], **mark}))
+        found = json.loads(file.read_text()) if file.exists() else {"mark": None}
+        print(json.dumps({kind: asked[kind], **found}))
     return DONE
 
 

@@ -71,10 +71,10 @@ def print_state(host: str) -> None:
 
 def print_event(host: str, line: str) -> None:
     """Print an event of libvirt, if it says that a VM runs or does not run."""
-    match = EVENT.match(line)
-    if not match:
+    found = EVENT.match(line)
+    if not found:
         return
-    vm, event, detail = match.groups()
+    vm, event, detail = found.groups()
     if event == "Started" or (event, detail) == ("Resumed", "Migrated"):
         say(vm=vm, running=True, host=host)
     elif event == "Stopped":
@@ -84,8 +84,8 @@ def print_event(host: str, line: str) -> None:
 def watch(host: str) -> None:
     """Watch the VMs of a host until this program ends."""
     while True:
-        command = virsh(host, "event", "--event", "lifecycle", "--loop")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        words = virsh(host, "event", "--event", "lifecycle", "--loop")
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
             # Events that come meanwhile wait in the pipe, so none is lost.
             print_state(host)
             for line in process.stdout or ():

@@ -35,8 +35,8 @@ def name_of(nested: dict[str, str] | None) -> str | None:
 
 def addresses(vm: dict[str, Any]) -> list[str]:
     """Return the addresses of a VM without their prefix lengths."""
-    both = (vm["primary_ip4"], vm["primary_ip6"])
-    return [address["address"].split("/")[0] for address in both if address]
+    found = (vm["primary_ip4"], vm["primary_ip6"])
+    return [address["address"].split("/")[0] for address in found if address]
 
 
 hosts = [

@@ -284,20 +284,20 @@ def main() -> int:
     parser.add_argument(
         "--since", type=float, help="Unix time of `make lab`", default=time.time()
     )
-    arguments = parser.parse_args()
-    if why := bare.lacking(TOOLS) or (arguments.libvirt and domains.lacking(TOOLS)):
+    words = parser.parse_args()
+    if why := bare.lacking(TOOLS) or (words.libvirt and domains.lacking(TOOLS)):
         print(f"make lab: {why}", file=sys.stderr)
         return 1
     # The end of the lab removes everything, even after this signal.
     signal.signal(signal.SIGTERM, _stop)
     timeline = Timeline()
     directory = Path(tempfile.mkdtemp(prefix="lab"))
-    waited = max(0.0, time.time() - arguments.since)
-    lab = Lab(directory, timeline, has_libvirt=arguments.libvirt, waited=waited)
+    waited = max(0.0, time.time() - words.since)
+    lab = Lab(directory, timeline, has_libvirt=words.libvirt, waited=waited)
     try:
         lab.begin()
         walk(lab)
-        if arguments.stay:
+        if words.stay:
             lab.service.invite()
             signal.pause()
     except KeyboardInterrupt:

@@ -75,9 +75,9 @@ def agent_image(tools: Path, cache: Path) -> Image:
 
 
 def _files(place: Path) -> Iterable[Path]:
-    paths = [place] if place.is_file() else sorted(place.rglob("*"))
+    found = [place] if place.is_file() else sorted(place.rglob("*"))
     return [
-        path for path in paths if path.is_file() and "__pycache__" not in path.parts
+        path for path in found if path.is_file() and "__pycache__" not in path.parts
     ]
 
 
@@ -112,8 +112,8 @@ def _compile(python: Path, place: Path) -> None:
     """Replace modules by their bytecode: without hardware virtualization, to compile them
     in the guest would take most of its start.
     """
-    options = "-m compileall -q -b -f --invalidation-mode unchecked-hash"
-    subprocess.run([python, *options.split(), place], check=True, capture_output=True)
+    words = "-m compileall -q -b -f --invalidation-mode unchecked-hash"
+    subprocess.run([python, *words.split(), place], check=True, capture_output=True)
     for path in place.rglob("*.py"):
         path.unlink()
 
@@ -121,12 +121,12 @@ def _compile(python: Path, place: Path) -> None:
 def _libraries(root: Path, programs: Iterable[Path]) -> set[Path]:
     """Return the libraries of programs: their own, and those of this machine."""
     own = ":".join(str(path) for path in root.glob("**/*-linux-gnu"))
-    output = subprocess.run(
+    said = subprocess.run(
         ["env", f"LD_LIBRARY_PATH={own}", "ldd", *programs],
         capture_output=True,
         text=True,
         check=False,
     ).stdout
-    libraries = {Path(path) for path in re.findall(r"(/\S+\.so\S*) \(0x", output)}
+    found = {Path(path) for path in re.findall(r"(/\S+\.so\S*) \(0x", said)}
     # Threads need it, which load it when they end.
-    return libraries | {*Path("/lib").glob("x86_64-linux-gnu/libgcc_s.so.1")}
+    return found | {*Path("/lib").glob("x86_64-linux-gnu/libgcc_s.so.1")}

@@ -239,10 +239,10 @@ class Ground:
         try:
             pid = int((self.directory / host / f"{vm}.pid").read_text("utf-8"))
             # The number can have passed to another process.
-            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             return 0
-        return pid if f"{self.directory}/{host}/{vm}.pid".encode() in arguments else 0
+        return pid if f"{self.directory}/{host}/{vm}.pid".encode() in words else 0
 
     def kill(self, vm: str, host: str) -> None:
         """Kill a guest, as the kernel does if memory is short."""

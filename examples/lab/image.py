@@ -80,8 +80,8 @@ def build(tools: Path, cache: Path, more: Mapping[str, bytes] | None = None) -> 
         (directory / "initramfs").write_bytes(packed)
         (directory / "vmlinux").write_bytes(vmlinux(bz_image))
 
-    built = kept(cache / digest, make)
-    return Image(built / "vmlinux", built / "initramfs")
+    made = kept(cache / digest, make)
+    return Image(made / "vmlinux", made / "initramfs")
 
 
 def kept(directory: Path, make: Callable[[Path], None]) -> Path:
@@ -142,9 +142,9 @@ def vmlinux(bz_image: bytes) -> bytes:
     packed = bz_image[begin : begin + length]
     for magic, unpack in _UNPACKERS.items():
         if packed.startswith(magic):
-            unpacked = unpack(packed)
-            if unpacked.startswith(_ELF):
-                return unpacked
+            found = unpack(packed)
+            if found.startswith(_ELF):
+                return found
     raise ImageError("the compression of this kernel is unknown: use that of Debian 12")
 
 

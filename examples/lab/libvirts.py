@@ -170,11 +170,9 @@ class Libvirts:
         modules = str(self._unpacked / "usr/lib/python3/dist-packages")
         runner.write_text(RUNNER.format(modules=modules), "utf-8")
         places = ("usr/lib", "usr/lib/*-linux-gnu", "lib/*-linux-gnu")
-        directories = [
-            str(path) for place in places for path in self._unpacked.glob(place)
-        ]
+        found = [str(path) for place in places for path in self._unpacked.glob(place)]
         python.write_text(
-            f"#!/bin/sh\nexport LD_LIBRARY_PATH={shlex.quote(os.pathsep.join(directories))}\n"
+            f"#!/bin/sh\nexport LD_LIBRARY_PATH={shlex.quote(os.pathsep.join(found))}\n"
             f'exec {PYTHON} -I {runner} "$@"\n',
             "utf-8",
         )
@@ -202,16 +200,16 @@ class Libvirts:
     def begin(self, host: str) -> None:
         """Start the libvirtd of a host; return when it listens."""
         log = self.directory / host / "said"
-        with log.open("ab") as output:
+        with log.open("ab") as said:
             self.processes[host] = subprocess.Popen(
-                self.words(host), stdout=output, stderr=output, start_new_session=True
+                self.words(host), stdout=said, stderr=said, start_new_session=True
             )
         deadline = time.monotonic() + START_SECONDS
         while not self.socket(host).exists():
             has_ended = self.processes[host].poll() is not None
             if has_ended or time.monotonic() > deadline:
-                end = log.read_text("utf-8", "replace")[-2000:]
-                raise RuntimeError(f"the libvirt of {host} did not start: {end}")
+                told = log.read_text("utf-8", "replace")[-2000:]
+                raise RuntimeError(f"the libvirt of {host} did not start: {told}")
             time.sleep(0.05)
 
     def kill(self, host: str) -> None:

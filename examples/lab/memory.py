@@ -30,7 +30,7 @@ def saved(image: Image, qemu: Sequence[str], *, memory: int = MEMORY_MIB) -> Pat
 
     `qemu` is the command of QEMU: `env` with its variables, and the program.
     """
-    command = machine(
+    words = machine(
         kernel=str(image.kernel),
         initramfs=str(image.initramfs),
         memory=memory,
@@ -41,10 +41,10 @@ def saved(image: Image, qemu: Sequence[str], *, memory: int = MEMORY_MIB) -> Pat
     version = subprocess.run(
         ["env", *qemu, "--version"], capture_output=True, text=True, check=True
     ).stdout
-    digest = hashlib.sha256("\n".join((version, *command)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\n".join((version, *words)).encode()).hexdigest()[:16]
 
     def make(directory: Path) -> None:
-        asyncio.run(_boot_and_save(["env", *qemu, *command], directory))
+        asyncio.run(_boot_and_save(["env", *qemu, *words], directory))
 
     return kept(image.directory / f"memory-{digest}", make) / "memory"
 
@@ -88,9 +88,9 @@ async def _save(monitor: Monitor, path: Path) -> None:
         await monitor.execute("migrate-set-parameters", {"max-bandwidth": 1 << 32})
         await monitor.execute("migrate", {"uri": f"exec:cat >{path}"})
         while True:
-            progress = await monitor.execute("query-migrate")
-            if progress.get("status") == "completed":
+            found = await monitor.execute("query-migrate")
+            if found.get("status") == "completed":
                 return
-            if progress.get("status") == "failed":
-                raise MonitorError(str(progress.get("error-desc", progress)))
+            if found.get("status") == "failed":
+                raise MonitorError(str(found.get("error-desc", found)))
             await asyncio.sleep(0.05)

@@ -106,11 +106,11 @@ class Service:
             for number, (vm, host) in enumerate(self._places.items(), start=4)
         ]
         (self._directory / "fleet.toml").write_text("".join(hosts + vms), "utf-8")
-        options = ["--config", "forewarn.toml", "--fleet", "fleet.toml"]
+        words = ["--config", "forewarn.toml", "--fleet", "fleet.toml"]
         space = ["ip", "netns", "exec", self._ground.service]
         with (self._directory / "serve.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*space, sys.executable, "-m", "forewarn", "serve", *options],
+                [*space, sys.executable, "-m", "forewarn", "serve", *words],
                 cwd=self._directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -146,13 +146,13 @@ class Service:
         connection = http.client.HTTPSConnection(
             ADDRESS, timeout=60, context=self._trust
         )
-        headers = {"Authorization": f"Bearer {self._token}"}
+        words = {"Authorization": f"Bearer {self._token}"}
         try:
             if body is None:
-                connection.request("GET", path, headers=headers)
+                connection.request("GET", path, headers=words)
             else:
-                headers["Content-Type"] = "application/json"
-                connection.request("POST", path, json.dumps(body), headers)
+                words["Content-Type"] = "application/json"
+                connection.request("POST", path, json.dumps(body), words)
             answer = connection.getresponse()
             text = answer.read()
         finally:

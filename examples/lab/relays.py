@@ -51,13 +51,13 @@ class Relays:
         """Return the script of the shell that becomes the relay of a host."""
         directory = self._ground.directory / host
         inner = [sys.executable, "-m", "forewarn", "relay", "--config"]
-        command = [
+        words = [
             *("ip", "netns", "exec", self._ground.hosts[host]),
             *(*inner, str(directory / "relay.toml")),
         ]
         path = directory / "start-relay"
         path.write_text(
-            f"echo $$ >{self._noted(host)}\nexec {shlex.join(command)}\n", "utf-8"
+            f"echo $$ >{self._noted(host)}\nexec {shlex.join(words)}\n", "utf-8"
         )
         return path
 

@@ -91,8 +91,8 @@ def _tell(name: str, who: str) -> None:
 def main(file: str, vm: str, host: str, how: str = "") -> None:
     """Become QEMU, which goes into the background."""
     world = json.loads(Path(file).read_text(encoding="utf-8"))
-    command = words_for(world, vm, host, how)
-    os.execvp(command[0], command)
+    words = words_for(world, vm, host, how)
+    os.execvp(words[0], words)
 
 
 if __name__ == "__main__":

@@ -195,9 +195,11 @@ def test_not_before_is_not_a_deadline() -> None:
     (operation,) = support.maintain(world, "h1")
     world.advance("3h")
     assert ("Scheduled", "Freeze", ["web_0"]) in seen(world, "web_0")
-    assert world.explain(operation.operation_id) == [
-        "scope web has fault domain 2 down because host h5 failed"
-    ]
+    (why,) = world.explain(operation.operation_id)
+    assert why == (
+        "scope web has fault domain 2 down because host h5 failed (down until "
+        "`forewarn restore h5`)"
+    )
     support.restore_host(world, "h5")
     assert seen(world, "web_0") == [("Started", "Freeze", ["web_0"])]
 

@@ -3,25 +3,22 @@
 from collections.abc import Iterator
 
 from forewarn.campaigns.fleet_map import FleetMap
-from forewarn.campaigns.model import Selection
+from forewarn.campaigns.model import PLACES, Selection
+from forewarn.campaigns.text import FileRefusedError
 from forewarn.problems import did_you_mean, quoted
-from forewarn.protocol.errors import RefusedError
 
-TOLD_MAX = 10
-"""Maximum unknown names in one message."""
+SELECT = "campaign.select"
 
 
 def select(fleet: FleetMap, selection: Selection) -> list[int]:
     """Return the numbers of the selected hosts, in the order of the fleet.
 
-    Raises RefusedError for names that the fleet does not have, and if no host matches.
+    Raises FileRefusedError for names that the fleet does not have, and if no host matches.
     """
     unknown = list(_unknown(fleet, selection))
     if unknown:
-        rest = len(unknown) - TOLD_MAX
-        more = [f"and {rest:,} more"] if rest > 0 else []
-        raise RefusedError(
-            "\n".join([*unknown[:TOLD_MAX], *more]),
+        raise FileRefusedError(
+            unknown,
             hint="Correct [campaign.select], or apply the fleet file that has them.",
         )
     numbers = fleet.numbers
@@ -37,23 +34,24 @@ def select(fleet: FleetMap, selection: Selection) -> list[int]:
     excluded = {numbers[name] for name in selection.exclude}
     selected = sorted(host for host in selected if host not in excluded)
     if not selected:
-        raise RefusedError(
-            "no host matches [campaign.select]",
+        raise FileRefusedError(
+            [(SELECT, "no host matches")],
             hint="A host must match every key; see `forewarn fleet show`.",
         )
     return selected
 
 
-def _unknown(fleet: FleetMap, selection: Selection) -> Iterator[str]:
-    """Yield a message for each name that the fleet does not have."""
+def _unknown(fleet: FleetMap, selection: Selection) -> Iterator[tuple[str, str]]:
+    """Yield the key and a message for each name that the fleet does not have."""
     for key, names in (("host", selection.host), ("except", selection.exclude)):
         for name in names:
             if name not in fleet.numbers:
                 near = did_you_mean(name, fleet.names)
-                yield f"select.{key}: the fleet has no host {quoted(name)}{near}"
+                yield f"{SELECT}.{key}", f"the fleet has no host {quoted(name)}{near}"
     for label, values in selection.criteria:
         column = fleet.column(label)
+        key = f"{SELECT}.{label}" if label in PLACES else f"{SELECT}.labels.{label}"
         for value in values:
             if value not in column.numbers or not value:
                 near = did_you_mean(value, column.names[1:])
-                yield f"select.{label}: no host has {label} {quoted(value)}{near}"
+                yield key, f"no host has {label} {quoted(value)}{near}"

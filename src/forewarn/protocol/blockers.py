@@ -1,7 +1,6 @@
 """Blockers (why an operation has not started) and ends of driver calls, as values.
 
-Blockers are decided, stored, counted and redacted as values. Text is rendered only for
-output. Pure.
+Blockers are decided, stored, counted and redacted as values; texts are for output. Pure.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from forewarn.protocol.turn_blockers import (
 from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 SAID_CHARACTERS_MAX = 500
-"""Maximum length of a stored driver message, in characters. The driver's log has the
-rest."""
+"""Maximum length of a stored driver message, in characters; the log of the driver has all."""
 
 
 class Landing(Enumeration):
@@ -222,6 +220,8 @@ class VmDown(Blocker, kind="vm down"):
     """A VM is down, so the operation cannot be carried out."""
 
     vm: str
+    host: str = ""
+    """Its host, which is down too; empty: stored by an earlier version."""
 
 
 @frozen_dataclass

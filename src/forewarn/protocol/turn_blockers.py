@@ -39,6 +39,8 @@ class ScopeInUse(Blocker, kind="scope in use"):
     without an operation."""
     at_once: int = 1
     """Maximum fault domains of the scope that the rollout lets be announced together."""
+    down: str = ""
+    """The host or VM that is down there until an operator restores it; empty: none."""
 
 
 @frozen_dataclass

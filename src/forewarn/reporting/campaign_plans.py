@@ -34,7 +34,7 @@ from forewarn.campaigns.plan_progress import (
 )
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
 from forewarn.campaigns.prepared import Prepared, prepare
-from forewarn.campaigns.text import CampaignText
+from forewarn.campaigns.text import CampaignText, with_lines
 from forewarn.control.rules import (
     abilities,
     campaign_gate,
@@ -248,17 +248,15 @@ def _plan_of(
     )
     report(Progress(part=Part.PLANNING))
     untold = note_abilities(reader, fleet, campaign)
-    plan = plan_campaign(
-        campaign,
-        fleet,
-        terms=replace(
-            request.terms,
-            blackouts=wide_blackouts.of_fleet(reader),
-            parts=wide_blackouts.of_parts(reader),
-        ),
-        now=request.now,
-        past=past_work.samples(reader, campaign.impact) if past is None else past,
+    terms = replace(
+        request.terms,
+        blackouts=wide_blackouts.of_fleet(reader),
+        parts=wide_blackouts.of_parts(reader),
     )
+    if past is None:
+        past = past_work.samples(reader, campaign.impact)
+    with with_lines(request.text):
+        plan = plan_campaign(campaign, fleet, terms=terms, now=request.now, past=past)
     # With refused hosts, the plan says more than a refusal.
     if not plan.campaign.steps and not sum(plan.vms) and not plan.refusals:
         raise RefusedError(

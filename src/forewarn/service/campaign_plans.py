@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from forewarn.campaigns.plan_drift import SeenPlans
 from forewarn.campaigns.plan_progress import Part, Progress, ReportProgress
 from forewarn.campaigns.simulated import Assumptions
-from forewarn.campaigns.text import CampaignText
+from forewarn.campaigns.text import CampaignText, about_key, with_lines
 from forewarn.control.gateway import BusyError
 from forewarn.control.rules.policy import Policy
 from forewarn.instants import Micros
@@ -247,10 +247,11 @@ class CampaignPlans:
         from forewarn.control.rules.abilities import check_campaign  # noqa: PLC0415
 
         campaign = read_campaign(text.text, name=text.name)
-        check_campaign(self._abilities(), campaign)
-        campaign_checks.refuse_unknown(
-            self._checks, [check.use for check in campaign.checks]
-        )
+        with with_lines(text):
+            check_campaign(self._abilities(), campaign)
+            for number, check in enumerate(campaign.checks, start=1):
+                with about_key(f"campaign.check.{number}.use"):
+                    campaign_checks.refuse_unknown(self._checks, [check.use])
 
     async def simulate(
         self, text: CampaignText, assumed: Assumptions, *, hosts_max: int, now: Micros

@@ -96,7 +96,7 @@ from forewarn.store.records import (
     VmMove,
 )
 from forewarn.verbs.roles import READ_ONLY, role_names
-from forewarn.wording import holds, places, rollouts
+from forewarn.wording import down, holds, places, rollouts
 from forewarn.wording.contradictions import contradiction
 from forewarn.wording.more import more
 from forewarn.wording.tenants import redacted
@@ -134,7 +134,8 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
         case VmBusy():
             return f"VM {blocker.vm} is busy: operation {blocker.operation} is running on it"
         case VmDown():
-            return f"VM {blocker.vm} is down, and its host with it"
+            until = down.until(blocker.host) if blocker.host else ""
+            return f"VM {blocker.vm} is down, and its host with it{until}"
         case BrakeOn() | WindowClosed() | NoCommonWindow() | Deferred():
             return holds.hold(blocker)
         case NoCapacity() | DriverUnable() | RelaySilent():
@@ -220,8 +221,8 @@ def _under_way(
             )
         case StillDown():
             return (
-                f"{blocker.target_kind} {blocker.target} is down until "
-                f"`forewarn restore {blocker.target}`"
+                f"{blocker.target_kind} {blocker.target} is down"
+                f"{down.until(blocker.target)}"
             )
 
 
@@ -229,7 +230,10 @@ def _cause(cause: Cause) -> str:
     if not cause.operation:
         return "it is down"
     if cause.verb is Verb.FAIL:
-        return f"{cause.target_kind.value} {cause.target} failed"
+        return (
+            f"{cause.target_kind.value} {cause.target} failed "
+            f"(down{down.until(cause.target)})"
+        )
     return f"{cause.operation} has started: {task(cause)}"
 
 

@@ -36,6 +36,7 @@ from forewarn.protocol.turn_blockers import (
     TurnBlocker,
 )
 from forewarn.store.records import AuditKind, Facts
+from forewarn.wording import down
 
 _AMOUNTS: Mapping[str, tuple[Callable[[int], str], str]] = {
     "capacity": ("{:,}".format, "places"),
@@ -80,13 +81,7 @@ def turn(blocker: TurnBlocker) -> str:
                 f"most {blocker.at_once} at once"
             )
         case ScopeInUse():
-            by = f" by {blocker.operation}" if blocker.operation else ""
-            several = f"{blocker.at_once} at a time are allowed (overlap_notice)"
-            return (
-                f"fault domain {blocker.fault_domain} of scope {blocker.scope} is "
-                f"announced, in maintenance or down{by}, and only "
-                + ("one at a time is allowed" if blocker.at_once == 1 else several)
-            )
+            return down.scope_in_use(blocker)
         case ScopeReserved():
             return (
                 f"operation {blocker.operation} has waited longer and comes first in "
@@ -98,7 +93,7 @@ def turn(blocker: TurnBlocker) -> str:
                 return f"host {blocker.host} has {work} under way"
             if blocker.arriving:
                 return f"host {blocker.host} keeps a place for VM {blocker.arriving}"
-            return f"host {blocker.host} is down"
+            return f"host {blocker.host} is down{down.until(blocker.host)}"
         case ReserveKept():
             return _reserve(blocker)
 
@@ -118,6 +113,8 @@ def shortly(blocker: TurnBlocker) -> str:
                 "a failed host takes a place" if is_one else "failed hosts take places"
             )
             return f"{used}; {takes}"
+        case ScopeInUse(down=name) | HostInUse(host=name):
+            return turn(blocker).replace(down.until(name), "")
         case StageWaits() if 0 < blocker.left <= blocker.failed:
             return f"only {_failed_hosts(blocker.failed)} left"
         case StageWaits():

@@ -68,6 +68,15 @@ def test_campaign_that_the_driver_cannot_carry_out_is_refused(
     assert refused.value.hint
 
 
+def test_hint_for_a_missing_step_names_the_table_of_the_file() -> None:
+    text = campaign("reboot", FLASH).replace("work =", "answers =")
+    with pytest.raises(RefusedError, match="which it follows") as refused:
+        check(text, Action.REBOOT)
+    assert refused.value.hint == (
+        "Add a step work to [campaign.steps], or leave the step answers out."
+    )
+
+
 def test_service_without_host_steps_refuses_all() -> None:
     with pytest.raises(RefusedError, match="this service has no host steps"):
         check(campaign("none", FLASH), steps=NO_STEPS)

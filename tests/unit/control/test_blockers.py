@@ -64,8 +64,8 @@ SENTENCES = [
             more=4,
         ),
         (
-            "scope web has fault domain 1 down because host h2 failed and op-1 has "
-            "started: maintain (reboot) of host h3 and it is down and 4 more"
+            "scope web has fault domain 1 down because host h2 failed (down until "
+            "`forewarn restore h2`) and op-1 has started: maintain (reboot) of host h3 and it is down and 4 more"
         ),
     ),
     (
@@ -206,6 +206,10 @@ SENTENCES = [
     ),
     (blockers.VmDown(vm="a"), "VM a is down, and its host with it"),
     (
+        blockers.VmDown(vm="a", host="h1"),
+        "VM a is down, and its host with it until `forewarn restore h1`",
+    ),
+    (
         blockers.NoCapacity(vm="a", why=NoPlace()),
         "there is no host with capacity for a: there are no other hosts",
     ),
@@ -275,10 +279,20 @@ SENTENCES = [
         ),
     ),
     (
+        blockers.ScopeInUse(scope="web", fault_domain=1, operation="op-1", down="h1"),
+        (
+            "fault domain 1 of scope web is down until `forewarn restore h1`, and only one "
+            "at a time is allowed"
+        ),
+    ),
+    (
         blockers.ScopeReserved(scope="web", operation="op-1"),
         "operation op-1 has waited longer and comes first in scope web",
     ),
-    (blockers.HostInUse(host="h1"), "host h1 is down"),
+    (
+        blockers.HostInUse(host="h1"),
+        "host h1 is down until `forewarn restore h1`",
+    ),
     (
         blockers.HostInUse(host="h1", operation="op-1", verb=Verb.MAINTAIN),
         "host h1 has op-1 (maintain) under way",

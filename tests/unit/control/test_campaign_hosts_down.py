@@ -58,7 +58,7 @@ def test_a_waiting_host_that_goes_down_is_done_after_it_is_restored(steps: str) 
     record = campaign(world)
     assert (record.state, record.done, record.skipped) == (CampaignState.RUNNING, 2, 0)
     assert open_of(world, name_of(2)).state is OperationState.PLANNED
-    down = f"host {name_of(2)} is down"
+    down = f"host {name_of(2)} is down until `forewarn restore {name_of(2)}`"
     assert waits_for(world).endswith(down)
     assert world.explain(open_of(world, name_of(2)).operation_id) == [down]
     restore(world, name_of(2))
@@ -101,7 +101,8 @@ def test_a_host_that_stays_down_is_a_problem_and_can_be_skipped() -> None:
         if problem.campaign
     )
     assert problem.kind.value == "campaign-stalled"
-    assert problem.text.endswith(f"host {name_of(1)} is down")
+    down = f"host {name_of(1)} is down until `forewarn restore {name_of(1)}`"
+    assert problem.text.endswith(down)
     steer(world, lambda work: campaigns.skip(work, "bios", [name_of(1)]))
     record = campaign(world)
     assert (record.state, record.done, record.skipped) == (CampaignState.DONE, 1, 1)

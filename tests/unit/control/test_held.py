@@ -39,10 +39,10 @@ SHARED = FLEET.replace(
 )
 """web_0 and db_0 are on h1 in fault domain 0, web_1 and db_1 on h2 in the other."""
 
-WEB = "scope web has fault domain 0 down because vm web_0 failed"
-DB = "scope db has fault domain 0 down because vm db_0 failed"
+WEB = "scope web has fault domain 0 down because vm web_0 failed (down until `forewarn restore web_0`)"
+DB = "scope db has fault domain 0 down because vm db_0 failed (down until `forewarn restore db_0`)"
 SHOP = "another fault domain of scope web is down"
-HOST = "scope {} has fault domain 0 down because host h1 failed"
+HOST = "scope {} has fault domain 0 down because host h1 failed (down until `forewarn restore h1`)"
 BANK = "another fault domain of scope db is down"
 PLATFORM = "the platform holds it for now"
 

@@ -4,14 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.requests import campaigns, cordons, failures, verbs
 from forewarn.control.requests.rollouts import PATIENCE
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules import waits
+from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import WAITING_STATES, Action
 from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import ONE_STAGE, file_of, start_text, steer
 from tests.support.rollouts import DONE, PLANNED, fleet, name_of, of_host
@@ -117,7 +119,7 @@ def without_another_host_for_its_vms() -> World:
 @pytest.mark.parametrize(
     ("begun", "reason"),
     [
-        (behind_a_failed_host, "fault domain 0 of scope s is announced"),
+        (behind_a_failed_host, "fault domain 0 of scope s is down until"),
         (behind_work_with_an_unknown_outcome, "fault domain 0 of scope s is announced"),
         (behind_work_that_is_announced_for_tomorrow, "fault domain 0 of scope s"),
         (without_another_host_for_its_vms, "no host with capacity for s-1"),
@@ -182,3 +184,23 @@ def test_a_paused_campaign_reserves_no_scope_for_its_hosts() -> None:
     while of_host(world, WAITING).state is not DONE:
         world.advance("1m")
     assert done(world) <= done_while_paused + 2, "its reservation counts again"
+
+
+def first_behind_a_reservation(world: World) -> str:
+    """Order the maintenance of the later hosts; return the operation of the first one."""
+    maintain(world, *LATER)
+    first = of_host(world, LATER[0])
+    assert "has waited longer" in why_waiting(world, LATER[0])
+    return first.operation_id
+
+
+@pytest.mark.parametrize("verb", [campaigns.pause, campaigns.halt])
+def test_hosts_behind_a_reservation_get_their_turn_when_its_campaign_stops(
+    verb: Callable[[Work, str], CampaignRecord],
+) -> None:
+    world = behind_long_work()
+    first = first_behind_a_reservation(world)
+    stopped_at = world.now
+    steer(world, lambda work: verb(work, "bios"))
+    assert world.operation(first).state in WAITING_STATES
+    assert world.now == stopped_at

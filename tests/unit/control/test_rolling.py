@@ -3,7 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control.rules.rolling import RolloutState, Waiting, why_not_announced
+from forewarn.control.rules.rolling import (
+    RolloutState,
+    Usage,
+    Waiting,
+    why_not_announced,
+)
 from forewarn.protocol.blockers import HostInUse, ScopeInUse, ScopeReserved
 
 BUSY = HostInUse(host="h1")
@@ -24,7 +29,7 @@ def test_host_of_a_scope_without_work_is_announced() -> None:
 
 
 def test_domain_in_progress_blocks_other_domains_of_its_scope() -> None:
-    scopes = {"db": RolloutState(domains={1: "op-0"})}
+    scopes = {"db": RolloutState(domains={1: Usage("op-0")})}
     assert why_not_announced(host("op-1", db=0), scopes) == ScopeInUse(
         scope="db", fault_domain=1, operation="op-0"
     )
@@ -33,7 +38,7 @@ def test_domain_in_progress_blocks_other_domains_of_its_scope() -> None:
 
 def test_host_with_two_fault_domains_waits_until_the_scope_is_idle() -> None:
     both = Waiting(operation="op-1", domains={"db": frozenset({0, 1})})
-    scopes = {"db": RolloutState(domains={1: "op-0"})}
+    scopes = {"db": RolloutState(domains={1: Usage("op-0")})}
     assert why_not_announced(both, scopes) == ScopeInUse(
         scope="db", fault_domain=1, operation="op-0"
     )
@@ -50,7 +55,7 @@ def test_reserved_scope_is_kept_for_the_waiting_host() -> None:
 
 
 def test_scopes_come_before_a_busy_host() -> None:
-    scopes = {"db": RolloutState(domains={1: "op-0"})}
+    scopes = {"db": RolloutState(domains={1: Usage("op-0")})}
     assert why_not_announced(host("op-1", busy=True), scopes) == BUSY
     blocker = why_not_announced(host("op-1", busy=True, db=0), scopes)
     assert isinstance(blocker, ScopeInUse)
@@ -72,7 +77,9 @@ SCOPES = st.dictionaries(
     st.builds(
         RolloutState,
         domains=st.dictionaries(
-            st.integers(0, 2), st.sampled_from(["", "op-9"]), max_size=2
+            st.integers(0, 2),
+            st.builds(Usage, st.sampled_from(["", "op-9"])),
+            max_size=2,
         ),
         reserved_by=st.sampled_from(["", "op-0", "op-3", "op-7"]),
     ),

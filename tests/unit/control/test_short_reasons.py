@@ -7,6 +7,8 @@ import pytest
 from forewarn.protocol.turn_blockers import (
     BudgetKind,
     BudgetUsed,
+    HostInUse,
+    ScopeInUse,
     StageWaits,
     TurnBlocker,
 )
@@ -22,6 +24,8 @@ def used(budget: BudgetKind, **more: Any) -> BudgetUsed:
         campaign="bios", budget=budget, used=32, most=32, subject="rack=r7", **more
     )
 
+
+DOWN = ScopeInUse(scope="web", fault_domain=1, operation="op-1", down="web_0")
 
 SHORT: list[tuple[TurnBlocker, str]] = [
     (
@@ -48,6 +52,8 @@ SHORT: list[tuple[TurnBlocker, str]] = [
         "stage 2 of campaign bios begins when 3 hosts of the stage before it are done",
     ),
     (StageWaits(campaign="bios", stage=2, left=1, failed=1), "only a failed host left"),
+    (HostInUse(host="h1"), "host h1 is down"),
+    (DOWN, "fault domain 1 of scope web is down, and only one at a time is allowed"),
 ]
 
 

@@ -192,6 +192,67 @@ async def test_labels_of_hosts_are_read(tmp_path: Path) -> None:
     assert plan["counts"] == {"model": [{"value": "r7525", "hosts": 1}]}
 
 
+UNKNOWN = """\
+[campaign]
+name = "kernel"
+reason = "CVE-2026-1234"
+impact = "none"
+[campaign.steps]
+work = { step = "flash" }
+verify = { step = "flashed" }
+[campaign.select]
+host = [
+    "h1",
+    "h9",
+]
+cluster = ["a"]
+except = ["h8"]
+labels = { model = "r99" }
+[[campaign.check]]
+use = "error-rate"
+"""
+
+STEP_TABLES = '[host_step.flash]\nprogram = ["true"]\n'
+VERIFY_TABLE = STEP_TABLES.replace("flash", "flashed")
+CHECK_TABLE = """\
+[check.error-rate]
+kind = "command"
+program = ["true"]
+"""
+
+
+@in_loop
+async def test_refusals_of_names_in_the_file_have_its_lines(tmp_path: Path) -> None:
+    file = tmp_path / "forewarn.toml"
+    settings = ""
+    for more, refused in (
+        (
+            STEP_TABLES,
+            ["kernel.toml:7: campaign.steps.verify: there is no host step flashed"],
+        ),
+        (
+            VERIFY_TABLE,
+            ["kernel.toml:17: campaign.check.use: there is no check error-rate"],
+        ),
+        (
+            CHECK_TABLE,
+            [
+                'kernel.toml:9: campaign.select.host: the fleet has no host "h9"',
+                'kernel.toml:14: campaign.select.except: the fleet has no host "h8"',
+                'kernel.toml:13: campaign.select.cluster: no host has cluster "a"',
+                'kernel.toml:15: campaign.select.labels.model: no host has model "r99"',
+            ],
+        ),
+    ):
+        settings += more
+        file.write_text(settings, encoding="utf-8")
+        async with running(tmp_path, MORE, file=file) as service:
+            with pytest.raises(RefusedError) as caught:
+                await service.gateway.plan_campaign(of(UNKNOWN), hosts_max=9)
+        lines = caught.value.message.split("\n")
+        assert [line.split(";")[0] for line in lines] == refused
+
+
 @in_loop
 async def test_invalid_file_starts_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -264,7 +325,7 @@ def test_child_answers_an_error_as_a_value(tmp_path: Path) -> None:
     serve(store, io.BytesIO(pickle.dumps(request)), output)
     answer = pickle.loads(output.getvalue())
     assert isinstance(answer, RefusedError)
-    assert answer.message == "no host matches [campaign.select]"
+    assert answer.message == "kernel.toml:5: campaign.select: no host matches"
 
 
 @in_loop

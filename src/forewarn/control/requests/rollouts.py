@@ -55,6 +55,7 @@ from forewarn.protocol.operations import (
     Request,
     RequestState,
 )
+from forewarn.protocol.turn_blockers import ScopeReserved
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditKind, Facts
@@ -125,6 +126,7 @@ def _go_on(work: Work, request_id: str) -> bool:
         return False
     turn = campaign_turns.prepare(work, request)
     if not turn:
+        _free_those_behind(work, request_id)
         return False
     next_operations = looks.next_in_turn(work, request, turn)
     if not next_operations:
@@ -162,6 +164,8 @@ def _pass_over(
     operation = work.operation(waiting.operation)
     blockers = tuple(rolling.in_the_way(waiting, standings.of(waiting)))
     names = rolling.names_for(operation, waiting, blockers[0])
+    if isinstance(blockers[0], ScopeReserved):
+        names = (*names, waits.behind(work.operation(blockers[0].operation).request))
     reserved = [waits.reserved_by(name) for name in operation.waits_for]
     if any(reserved) and (waiting.holds or not _is_helped(work, operation, blockers)):
         # Other hosts must not wait for this one meanwhile.
@@ -177,6 +181,15 @@ def _pass_over(
         # The time counts from the first time that the host was skipped.
         due_at = operation.due_at or work.now + work.policy.sped_up(PATIENCE)
     work.save_operation(operation, replace(changed_to, due_at=due_at))
+
+
+def _free_those_behind(work: Work, rollout: str) -> None:
+    """Check hosts that wait for reservations of a rollout that announces no host now."""
+    name = waits.behind(rollout)
+    if work.tx.select(kinds.OPERATIONS_THAT_WAIT, name, limit=1) and (
+        not rolling.announces(work.tx, rollout, now=work.now)
+    ):
+        work.free_behind(rollout)
 
 
 def _is_helped(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.campaigns.model import Campaign, Phase, Step
+from forewarn.campaigns.text import about_key
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.host_steps import (
     HostStep,
@@ -16,6 +17,9 @@ from forewarn.protocol.host_steps import (
     arguments_problem,
 )
 from forewarn.protocol.operations import HALVES, Action, is_in_halves
+
+STEPS = "campaign.steps"
+"""The table of a campaign file with the steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,47 +93,44 @@ def with_usual_steps(
 
 
 def check_campaign(abilities: Abilities, campaign: Campaign) -> None:
-    """Refuse a campaign that the driver cannot carry out."""
+    """Refuse a campaign that the driver cannot carry out.
+
+    Raises FileRefusedError for problems of its steps.
+    """
     action = Action(campaign.impact.value)
     steps = steps_of(abilities.host_steps, campaign.steps, action)
-    check_steps(abilities, steps, action)
+    for step in steps:
+        with about_key(f"{STEPS}.{step.kind.value}"):
+            _check_step(abilities.host_steps, step)
+    with about_key(STEPS):
+        check_steps(abilities, steps, action, table=STEPS)
     check_actions(abilities, actions_of(action, steps))
 
 
 def check_steps(
-    abilities: Abilities, steps: Sequence[HostStep], action: Action
+    abilities: Abilities,
+    steps: Sequence[HostStep],
+    action: Action,
+    *,
+    table: str = "",
 ) -> None:
-    """Refuse steps that the driver cannot run, or that do not fit the impact."""
-    rules = abilities.host_steps
-    if steps and not rules.rules and not rules.takes_any:
-        raise RefusedError(
-            "this service has no host steps",
-            hint="Add a table [host_step.NAME] with its program to forewarn.toml.",
-        )
+    """Refuse steps that the driver cannot run, or that do not fit the impact.
+
+    `table` is that of the steps in a file; empty: they are flags.
+    """
     for step in steps:
-        rule = rules.find(step.name)
-        if rule is None:
-            raise RefusedError(
-                f"there is no host step {step.name}",
-                hint=f"Use one of {', '.join(rules.names)}, or add "
-                f"[host_step.{step.name}] to forewarn.toml.",
-            )
-        problem = arguments_problem(step, rule, takes_any=rules.takes_any)
-        if problem:
-            raise RefusedError(
-                problem,
-                hint=f"See [host_step.{step.name}] in forewarn.toml for its arguments.",
-            )
+        _check_step(abilities.host_steps, step)
+    add = f"Add a step work to [{table}]" if table else "Add --work STEP"
     has_work = any(step.kind is StepKind.WORK for step in steps)
     if action is Action.NONE and not has_work:
         raise RefusedError(
             "maintenance without impact needs a step work",
-            hint="Add --work STEP, or use another impact.",
+            hint=f"{add}, or use another impact.",
         )
     if not has_work and any(step.kind is StepKind.ANSWERS for step in steps):
         raise RefusedError(
             "a step answers needs a step work, which it follows",
-            hint="Add --work STEP, or leave --answers out.",
+            hint=f"{add}, or leave the step answers out.",
         )
     if is_in_halves(action, steps) and not abilities.actions.issuperset(HALVES[action]):
         down, up = HALVES[action]
@@ -138,4 +139,26 @@ def check_steps(
             f"step work needs with the impact {action.value}",
             hint="Use live-migrate or redeploy, which move the VMs away first, or none. "
             f"Or add programs for {down.value} and {up.value} to [driver.command].",
+        )
+
+
+def _check_step(rules: StepRules, step: HostStep) -> None:
+    """Refuse a step that the driver cannot run."""
+    if not rules.rules and not rules.takes_any:
+        raise RefusedError(
+            "this service has no host steps",
+            hint="Add a table [host_step.NAME] with its program to forewarn.toml.",
+        )
+    rule = rules.find(step.name)
+    if rule is None:
+        raise RefusedError(
+            f"there is no host step {step.name}",
+            hint=f"Use one of {', '.join(rules.names)}, or add "
+            f"[host_step.{step.name}] to forewarn.toml.",
+        )
+    problem = arguments_problem(step, rule, takes_any=rules.takes_any)
+    if problem:
+        raise RefusedError(
+            problem,
+            hint=f"See [host_step.{step.name}] in forewarn.toml for its arguments.",
         )

@@ -302,5 +302,5 @@ def _busy(
         }:
             host = reader.get(Host, vm.host)
             if host is not None and host.state is HostState.DOWN:
-                blockers.append(VmDown(vm=vm.name))
+                blockers.append(VmDown(vm=vm.name, host=vm.host))
     return tuple(blockers)

@@ -66,7 +66,8 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
             )
             return Remedy.OPERATOR if lasts else Remedy.SERVICE
         case ScopeInUse():
-            return Remedy.SERVICE if blocker.operation else Remedy.OPERATOR
+            ends = blocker.operation and not blocker.down
+            return Remedy.SERVICE if ends else Remedy.OPERATOR
         case HostInUse():
             works = blocker.operation or blocker.arriving
             return Remedy.SERVICE if works else Remedy.OPERATOR

@@ -14,6 +14,7 @@ announces no host.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import (
@@ -27,7 +28,7 @@ from forewarn.control.rules import (
 )
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import shared_hosts
-from forewarn.fleet.model import Host, HostState, Vm
+from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros, round_up_to_second
 from forewarn.protocol.blockers import (
     HOLD_KINDS,
@@ -55,6 +56,7 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.turn_blockers import BudgetKind
+from forewarn.protocol.verbs import Verb
 from forewarn.protocol.visits import Visit
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
@@ -86,13 +88,22 @@ class Waiting:
     """The openings that a held host is promised."""
 
 
+class Usage(NamedTuple):
+    """Why a fault domain of a scope is in use."""
+
+    operation: str
+    """The operation that announced it or works on it; empty: a VM is down without one."""
+    down: str = ""
+    """The host or VM that is down until an operator restores it; empty: none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
     """Fault domains of a scope that are in use, and the reservation of the scope."""
 
-    domains: Mapping[int, str] = field(default_factory=dict[int, str])
-    """Fault domains that are announced, in maintenance or down, each with the operation
-    that is the cause. The caller may give only as many as decide."""
+    domains: Mapping[int, Usage] = field(default_factory=dict[int, Usage])
+    """Fault domains that are announced, in maintenance or down, each with the cause. The
+    caller may give only as many as decide."""
     reserved_by: str = ""
     """Operation of the host that has reserved the scope; empty: none."""
 
@@ -122,8 +133,9 @@ def in_the_way(
                 yield ScopeInUse(
                     scope=scope,
                     fault_domain=other,
-                    operation=standing.domains[other],
+                    operation=standing.domains[other].operation,
                     at_once=host.overlap + 1,
+                    down=standing.domains[other].down,
                 )
         if standing.reserved_by and standing.reserved_by < host.operation:
             yield ScopeReserved(scope=scope, operation=standing.reserved_by)
@@ -258,14 +270,14 @@ def _reserved_by(reader: Reader, scope: str, rollout: str, *, now: Micros) -> st
     for operation in reader.select(
         kinds.OPERATIONS_THAT_WAIT, waits.reserved(scope), limit=RESERVATIONS_READ_MAX
     ):
-        if operation.request == rollout or _announces(
+        if operation.request == rollout or announces(
             reader, operation.request, now=now
         ):
             return operation.operation_id
     return ""
 
 
-def _announces(reader: Reader, request_id: str, *, now: Micros) -> bool:
+def announces(reader: Reader, request_id: str, *, now: Micros) -> bool:
     """Return whether a rollout announces hosts now, or as soon as others are done."""
     request = reader.get(Request, request_id)
     assert request is not None, f"{request_id} is not stored"
@@ -276,7 +288,7 @@ def _announces(reader: Reader, request_id: str, *, now: Micros) -> bool:
     return blocker is None
 
 
-def domains_in_use(reader: Reader, scope: str, overlap: int = 0) -> dict[int, str]:
+def domains_in_use(reader: Reader, scope: str, overlap: int = 0) -> dict[int, Usage]:
     """Return the fault domains of a scope that are announced, in maintenance or down.
 
     Only as many are read as are sufficient for the decision: the lowest and the highest
@@ -286,37 +298,52 @@ def domains_in_use(reader: Reader, scope: str, overlap: int = 0) -> dict[int, st
     return _lowest(reader, scope, overlap + 2) if overlap else _ends(reader, scope)
 
 
-def _ends(reader: Reader, scope: str) -> dict[int, str]:
+def _ends(reader: Reader, scope: str) -> dict[int, Usage]:
     """Return the lowest and the highest fault domain of each kind."""
-    domains: dict[int, str] = {}
+    domains: dict[int, Usage] = {}
     for lowest in (True, False):
         for vm in reader.ranked(kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=lowest):
-            domains[vm.fault_domain] = next(iter(vm.started), "")
+            domains[vm.fault_domain] = _usage_by(reader, vm)
         for event in reader.ranked(
             kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=lowest
         ):
             end = min if lowest else max
-            domains.setdefault(end(event.excluding_domains), event.operation)
+            domains.setdefault(end(event.excluding_domains), Usage(event.operation))
     return domains
 
 
-def _lowest(reader: Reader, scope: str, limit: int) -> dict[int, str]:
+def _usage_by(reader: Reader, vm: Vm) -> Usage:
+    """Return how a VM on which an operation has started, or which is down, uses its domain."""
+    first = next(iter(vm.started), "")
+    if vm.state is not VmState.DOWN:
+        return Usage(first)
+    for started in vm.started:
+        operation = reader.get(Operation, started)
+        if operation is not None and operation.verb is not Verb.FAIL:
+            # It can run the VM again, such as a redeploy.
+            return Usage(started)
+    host = reader.get(Host, vm.host)
+    is_up = host is not None and host.state is HostState.UP
+    return Usage(first, down=vm.name if is_up else vm.host)
+
+
+def _lowest(reader: Reader, scope: str, limit: int) -> dict[int, Usage]:
     """Return the lowest fault domains, up to a number of them."""
-    domains: dict[int, str] = {}
+    domains: dict[int, Usage] = {}
     above = -1
     while len(domains) < limit:
-        by_domain: dict[int, str] = {}
+        by_domain: dict[int, Usage] = {}
         for event in reader.ranked(
             kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=True, above=above
         ):
             announced = min(
                 domain for domain in event.excluding_domains if domain > above
             )
-            by_domain[announced] = event.operation
+            by_domain[announced] = Usage(event.operation)
         for vm in reader.ranked(
             kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=True, above=above
         ):
-            by_domain[vm.fault_domain] = next(iter(vm.started), "")
+            by_domain[vm.fault_domain] = _usage_by(reader, vm)
         if not by_domain:
             break
         above = min(by_domain)

@@ -97,6 +97,15 @@ def passed_over(request: str, overlap: int) -> str:
     return f"passed-over:{request}/{overlap}"
 
 
+def behind(request: str) -> str:
+    """Return the name of a host that waits for a reservation of another rollout.
+
+    It has the name in addition to those of the scope, and is found by it when the other
+    rollout stops announcing hosts, so that its reservations no longer count.
+    """
+    return f"behind:{request}"
+
+
 def by_terms(request: str) -> str:
     """Return the name of a host that waits for a budget or for times to begin.
 
@@ -317,5 +326,5 @@ def is_turn(name: str) -> bool:
         or is_turn_for_hold(name)
         or TURNS.is_one(name)
         or OVERLAPPING_TURNS.is_one(name)
-        or name.startswith(("host:", "budget:"))
+        or name.startswith(("host:", "budget:", "behind:"))
     )

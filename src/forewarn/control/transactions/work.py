@@ -374,6 +374,10 @@ class Work:
         """Check rollouts that wait in these scopes, after the commit."""
         self._effects.freed.update(dict.fromkeys(map(waits.TURNS.in_scope, scopes)))
 
+    def free_behind(self, request_id: str) -> None:
+        """Check hosts that wait for reservations of this rollout, after the commit."""
+        self._effects.freed[waits.behind(request_id)] = None
+
     def take_turn(self, request_id: str) -> None:
         """Continue a rollout after the commit."""
         self._effects.turns[request_id] = None
