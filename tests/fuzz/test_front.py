@@ -91,8 +91,8 @@ def test_interceptor_without_faults_changes_no_byte(
                 pieces = [GET] * rng.randrange(1, 9) + pieces
             chokes = rng.random() < 0.2
             wanted = await told(plain, pieces, chokes=chokes)
-            found = await told(fronted, pieces, chokes=chokes)
-            assert found == wanted, sent
+            responses = await told(fronted, pieces, chokes=chokes)
+            assert responses == wanted, sent
         counted = sum(fronted.endpoint.counters.responses.values())
         assert fronted.endpoint.counters.responses == plain.endpoint.counters.responses
         assert journal.last == counted, "each answer is in the journal, once"

@@ -192,8 +192,8 @@ def _asked(item: strict.Item) -> tuple[str, str, str, bytes]:
 
 async def _same_in_pieces(hub: Hub, rng: Random, stream: bytes, whole: bytes) -> None:
     wanted = _told(whole)
-    found = await talk(hub, grammar.cuts(rng, stream), chokes=rng.random() < 0.1)
-    assert _told(found) == wanted, stream
+    responses = await talk(hub, grammar.cuts(rng, stream), chokes=rng.random() < 0.1)
+    assert _told(responses) == wanted, stream
 
 
 def _told(output: bytes) -> list[Answered]:

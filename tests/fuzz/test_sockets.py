@@ -65,10 +65,10 @@ def test_socket_gives_the_same_answers_as_a_direct_call(
                 rng = Random(f"socket-{fuzz_seed}-{number}")
                 stream = _stream(rng)
                 wanted = await talk(hub, [stream])
-                found = await exchange(world, grammar.cuts(rng, stream))
-                assert {answer.status for answer in answers_of(found)} <= STATUSES
-                if found:
-                    assert _told(found) == _told(wanted), (
+                received = await exchange(world, grammar.cuts(rng, stream))
+                assert {answer.status for answer in answers_of(received)} <= STATUSES
+                if received:
+                    assert _told(received) == _told(wanted), (
                         f"case {fuzz_seed}-{number}: {stream!r}"
                     )
 

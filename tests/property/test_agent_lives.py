@@ -123,9 +123,9 @@ class Agent(Life):
     def poll(self, *notices: Notice, times: int = 1) -> Decision:
         """Read a document."""
         self.shown |= {each.event_id for each in notices}
-        for each in notices:
-            if "vm1" in each.resources or each.resources == ("vm10",):
-                self.listed[each.event_id] = self.heard
+        for event in notices:
+            if "vm1" in event.resources or event.resources == ("vm10",):
+                self.listed[event.event_id] = self.heard
         return super().poll(*notices, times=times)
 
     def give(self, *inputs: Input) -> Decision:

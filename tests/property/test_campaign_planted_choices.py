@@ -64,16 +64,18 @@ def _at_once_only(reader: Reader, request: str, vms: Sequence[Vm]) -> list[Choic
 def _vms_first(reader: Reader, request: str, vms: Sequence[Vm]) -> list[Choice]:
     """Return the choices for the VMs, whatever was chosen later for their scope."""
     keys = [choice_key(request, vm.scope, vm.name) for vm in vms]
-    made = [choice for key in keys if (choice := reader.get(Choice, key)) is not None]
-    return made or _CHOICES(reader, request, vms)
+    stored = [choice for key in keys if (choice := reader.get(Choice, key)) is not None]
+    return stored or _CHOICES(reader, request, vms)
 
 
 def _no_windows(
     reader: Reader, operation: Operation, vms: Sequence[Vm]
 ) -> tuple[Hold, ...]:
     """Return the holds of an operation without the windows of its scopes."""
-    found = _HOLDS(reader, operation, vms)
-    return tuple(hold for hold in found if hold.source is not HoldSource.SCOPE_WINDOW)
+    all_holds = _HOLDS(reader, operation, vms)
+    return tuple(
+        hold for hold in all_holds if hold.source is not HoldSource.SCOPE_WINDOW
+    )
 
 
 def _before_the_notice(

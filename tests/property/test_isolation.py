@@ -166,8 +166,10 @@ def written(body: tuple[str, Any], ids: list[str]) -> bytes:
 def chosen(world: World, which: list[tuple[str, int]]) -> list[str]:
     """Return the ids that a request names."""
     theirs = sorted(events_of(world))
-    mine = sorted(event.key for event in world.live_events() if event.scope == "web")
-    pools = {MINE: mine, THEIRS: theirs, UNKNOWN: [UNKNOWN]}
+    own_events = sorted(
+        event.key for event in world.live_events() if event.scope == "web"
+    )
+    pools = {MINE: own_events, THEIRS: theirs, UNKNOWN: [UNKNOWN]}
     return [pools[pool][number % len(pools[pool])] for pool, number in which]
 
 
@@ -201,12 +203,12 @@ def test_requests_neither_reveal_nor_change_another_scope(
         method, target, headers=sent, body=written(body, ids)
     )
 
-    told = answer.body + repr(sorted(answer.headers.items())).encode()
+    response = answer.body + repr(sorted(answer.headers.items())).encode()
     for name in (b"vault", b"render", b"bank", b"h1", b"h2"):
-        assert name not in told
+        assert name not in response
     for event_id in before:
         # An id that was sent may come back in the sentence that refuses it.
-        assert event_id.encode() not in told or event_id in ids
+        assert event_id.encode() not in response or event_id in ids
     assert events_of(world) == before
 
 

@@ -230,9 +230,11 @@ def from_answer(
     """Bug: the read lease counts from the answer to the read."""
 
     def published(reading: documents.Reading, number: int) -> documents.Reading:
-        made = real(reading, number)
+        complete = real(reading, number)
         return documents.Reading(
-            position=made.position, written=made.written, until=made.until + 2.0
+            position=complete.position,
+            written=complete.written,
+            until=complete.until + 2.0,
         )
 
     return published

@@ -88,8 +88,8 @@ def fleets(draw: st.DrawFn) -> Small:
     for vm in drawn:
         there = [vm_ for vm_ in vms if vm_.host == vm.host]
         is_apart = all(
-            vm_.scope != vm.scope or vm_.fault_domain == vm.fault_domain
-            for vm_ in there
+            other.scope != vm.scope or other.fault_domain == vm.fault_domain
+            for other in there
         )
         if len(there) < hosts[vm.host][0] and is_apart:
             vms.append(vm)
@@ -143,9 +143,9 @@ def test_a_host_that_can_be_cleared_is_cleared_alone(fleet: Small) -> None:
     world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=fleet.text)
     cannot = refused(world)
     for name in sorted(hosts_with_vms(world) - cannot):
-        found = played(world, name)
-        assert (found.record.done, found.is_cut) == (1, False), (name, fleet)
-        left = found.store.read(
+        simulated = played(world, name)
+        assert (simulated.record.done, simulated.is_cut) == (1, False), (name, fleet)
+        left = simulated.store.read(
             lambda reader, name=name: reader.select(kinds.VMS_ON_HOST, name, limit=1)
         )
         assert not left, (name, fleet)

@@ -123,10 +123,10 @@ def _live(life: ApprovingLife, story: list[Step]) -> None:
 
 def test_every_transition_of_the_tables_is_in_a_story(lived: Lived) -> None:
     arrows = {
-        _arrow(state, given)
+        _arrow(state, step_input)
         for table in TABLES
         for state, row in table.items()
-        for given in row
+        for step_input in row
     }
     assert arrows - lived.arrows == set()
 
@@ -144,17 +144,17 @@ def test_every_fleet_step_is_in_a_story() -> None:
 
 
 def test_each_step_is_in_a_story_with_and_without_each_of_its_flags() -> None:
-    given = set[tuple[str, str, bool]]()
+    flags = set[tuple[str, str, bool]]()
     for step in (step for story in STORIES.values() for step in story):
         bound = inspect.signature(getattr(Life, step.name)).bind(None, **step.args)
         bound.apply_defaults()
-        given |= {
+        flags |= {
             (step.name, name, value)
             for name, value in bound.arguments.items()
             if isinstance(value, bool)
         }
-    for name, flag, value in given:
-        assert (name, flag, not value) in given, f"{name} with {flag}={not value}"
+    for name, flag, value in flags:
+        assert (name, flag, not value) in flags, f"{name} with {flag}={not value}"
 
 
 def test_every_fault_of_a_driver_is_in_a_story() -> None:

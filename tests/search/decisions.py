@@ -150,10 +150,10 @@ class Decisions:
             return places, True
         cleared = list(ops)
         cleared[slot] = op._replace(places=places)
-        found = destinations.find_places(*self._fleet(vms, cleared, down, slot))
-        if found.blockers:
+        placement = destinations.find_places(*self._fleet(vms, cleared, down, slot))
+        if placement.blockers:
             return places, False
-        for vm, host in self._numbers(found.hosts).items():
+        for vm, host in self._numbers(placement.hosts).items():
             places = placed(places, vm, host)
         return places, True
 

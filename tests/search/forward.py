@@ -66,10 +66,10 @@ class OfSteps:
             self._forward(part, changed)
         for slot, moment in log.started:
             self._s3_start(slot, moment)
-        what = part.label.what
-        if what == "approve":
+        step = part.label.what
+        if step == "approve":
             self._s4(part, changed)
-        elif what == "crash" or what.startswith("restart"):
+        elif step == "crash" or step.startswith("restart"):
             self._s11_durable(old, new)
         self._s8(part, changed)
 
@@ -80,10 +80,10 @@ class OfSteps:
         own = moment.ops[slot]
         assert own is not None
         for members in self.model.members:
-            mine = own.vms & members
-            if not mine:
+            own_vms = own.vms & members
+            if not own_vms:
                 continue
-            domains = {self.model.domain_of[vm] for vm in bits(mine)}
+            domains = {self.model.domain_of[vm] for vm in bits(own_vms)}
             for vm in unsteady(moment, slot, members):
                 if domains != {self.model.domain_of[vm]}:
                     raise BrokenError(
@@ -175,24 +175,24 @@ class OfSteps:
 
     def _time(self, part: Part, name: str, before: Op, after: Op) -> None:
         """S6, S14: NotBefore stays where it is, and every duration what it was."""
-        what = part.label.what
-        ticks = what == "tick"
+        step = part.label.what
+        ticks = step == "tick"
         wall = part.before.ahead - part.after.ahead
         by = wall * self.model.setting.clock_step
         if after.state == before.state == ANNOUNCED:
             least = -part.before.ahead * self.model.setting.clock_step
             if after.left != before.left + by - (ticks and before.left > least):
                 raise BrokenError("S6", f"{name} moves its NotBefore")
-            is_new = what.startswith("restart")
+            is_new = step.startswith("restart")
             left = before.notice - (ticks and before.notice > 0)
             if not is_new and after.notice != left:
-                raise BrokenError("S14", f"{name} has another notice after {what}")
+                raise BrokenError("S14", f"{name} has another notice after {step}")
         lasts = (after.state, after.call) == (before.state, before.call)
         if lasts and wall and self._recovers_or_retries(after):
-            if what.startswith("clock") and after.left != before.left:
-                raise BrokenError("S14", f"{name} lasts otherwise after {what}")
+            if step.startswith("clock") and after.left != before.left:
+                raise BrokenError("S14", f"{name} lasts otherwise after {step}")
             if after.left > self._longest(after):
-                raise BrokenError("S14", f"{name} lasts longer than ever after {what}")
+                raise BrokenError("S14", f"{name} lasts longer than ever after {step}")
 
     def _recovers_or_retries(self, op: Op) -> bool:
         return op.state == RECOVERING or op.call == RETRY
@@ -269,9 +269,9 @@ class OfSteps:
             if before is None or after is None:
                 same = same and before is after
             else:
-                kept = after._replace(
+                unchanged = after._replace(
                     call=before.call, left=before.left, notice=before.notice
                 )
-                same = same and before == kept
+                same = same and before == unchanged
         if not same or old.listening != new.listening:
             raise BrokenError("S11", "a crash loses what was committed")

@@ -98,10 +98,10 @@ class OfStates:
         for slot, op in enumerate(state.ops):
             if op is None:
                 continue
-            told = self.model.scopes(op.vms) & self.model.announced[slot]
-            if op.events != told:
+            announced = self.model.scopes(op.vms) & self.model.announced[slot]
+            if op.events != announced:
                 raise BrokenError("S10", f"{self.slots[slot].name} has other events")
-            if op.approved & ~told:
+            if op.approved & ~announced:
                 raise BrokenError("S4", f"{self.slots[slot].name}: a foreign approval")
 
     def _calls(self, begun: list[tuple[int, Op]]) -> None:
@@ -133,13 +133,13 @@ class OfStates:
 
         A place that it keeps for a VM counts like the VM.
         """
-        kept = _kept(state)
+        host_by_vm = _kept(state)
         held: dict[tuple[int, int], int] = {}
         for number, vm in enumerate(state.vms):
             if vm.how == GONE:
                 continue
             domain = self.model.domain_of[number]
-            for host in {vm.host, kept.get(number, vm.host)}:
+            for host in {vm.host, host_by_vm.get(number, vm.host)}:
                 place = (host, self.model.scope_of[number])
                 began = self.model.setting.vms[number].host == host
                 if held.setdefault(place, domain) != domain and not (
@@ -150,14 +150,14 @@ class OfStates:
 
 def _kept(state: State) -> dict[int, int]:
     """S13: return the hosts that keep a place for a VM; each VM has one at most."""
-    kept: dict[int, int] = {}
+    host_by_vm: dict[int, int] = {}
     for op in state.ops:
         if op is None or not op.is_keeping or not op.places:
             continue
         for vm in bits(op.todo):
             host = place_of(op.places, vm)
-            if host >= 0 and vm in kept:
+            if host >= 0 and vm in host_by_vm:
                 raise BrokenError("S13", f"two places are kept for v{vm}")
             if host >= 0:
-                kept[vm] = host
-    return kept
+                host_by_vm[vm] = host
+    return host_by_vm

@@ -72,10 +72,10 @@ def _reports(model: Model, state: State) -> Iterator[Label]:
     for slot, op in enumerate(state.ops):
         if op is None or op.call not in {MADE, UNKNOWN}:
             continue
-        asked = op.call == UNKNOWN
-        yield Label("resolve done" if asked else "done", slot)
-        if setting.driver_fails or asked:
-            fails = "resolve failed" if asked else "failed"
+        is_unknown = op.call == UNKNOWN
+        yield Label("resolve done" if is_unknown else "done", slot)
+        if setting.driver_fails or is_unknown:
+            fails = "resolve failed" if is_unknown else "failed"
             yield Label(fails, slot, 0)
             current = model.current(slot, op)
             keeps = model.slots[slot].action is not Action.DELETE
@@ -83,7 +83,7 @@ def _reports(model: Model, state: State) -> Iterator[Label]:
                 yield Label(fails, slot, current)
                 if len(bits(current)) > 1:
                     yield Label(fails, slot, current & -current)
-        if setting.forgets and not asked:
+        if setting.forgets and not is_unknown:
             yield Label("lose sight", slot)
 
 

@@ -30,14 +30,14 @@ class Rows:
         after: str = "",
         limit: int = PAGE_ROWS,
     ) -> list[R]:
-        found = [
+        rows = [
             row
             for row in self._rows
             if isinstance(row, query.kind)
             and row.key > after
             and value in query.values(row)
         ]
-        return found[:limit]
+        return rows[:limit]
 
     def latest(
         self,

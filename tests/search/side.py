@@ -202,9 +202,9 @@ class Side:
             return
         # Every VM of a tenant may guess the ids of the others' events.
         operation = self.id_of(slot)
-        mine = self.model.setting.scopes[scope].name
+        scope_name = self.model.setting.scopes[scope].name
         events = [e for e in self.world.live_events() if e.operation == operation]
-        events.sort(key=lambda event: event.scope != mine)
+        events.sort(key=lambda event: event.scope != scope_name)
         status = vm.approve(events[0].event_id).status if events else 400
         if status != 200:
             raise RefusedError("the approval was refused")

@@ -36,14 +36,14 @@ def name_of(model: Model, operation: Operation) -> str:
 def open_operations(model: Model, world: World) -> dict[str, Operation]:
     """Return the open operations of a world by the names of their slots."""
     names = slot_names(model)
-    found: dict[str, Operation] = {}
+    by_name: dict[str, Operation] = {}
     for operation in world.read(
         lambda reader: list(every(reader, kinds.OPEN_OPERATIONS))
     ):
         name = names[operation.verb.value, operation.action.value, operation.target]
-        assert name not in found, f"{name} is open twice"
-        found[name] = operation
-    return found
+        assert name not in by_name, f"{name} is open twice"
+        by_name[name] = operation
+    return by_name
 
 
 def of_world(model: Model, world: World) -> Picture:
@@ -149,11 +149,11 @@ class _Seen:
         assert answer is not None, f"{vm.name} is served nothing"
         assert answer.incarnation == view.incarnation, vm.name
         shown: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for event_ in answer.events:
-            event = self.reader.get(Event, event_["EventId"])
-            assert event is not None, event_
+        for entry in answer.events:
+            event = self.reader.get(Event, entry["EventId"])
+            assert event is not None, entry
             shown[self.slots[event.operation]] = (
-                event_["EventStatus"],
-                tuple(event_["Resources"]),
+                entry["EventStatus"],
+                tuple(entry["Resources"]),
             )
         return answer.incarnation, shown

@@ -40,12 +40,12 @@ def table(steps: Mapping[S, Mapping[I, S]], inputs: type[I]) -> Table:
     states = list(steps)
     answers: dict[tuple[int, str], int] = {}
     for number, state in enumerate(states):
-        for given in inputs:
+        for step_input in inputs:
             try:
-                after = look_up(steps, state, given)
+                after = look_up(steps, state, step_input)
             except IllegalTransitionError:
                 continue
-            answers[number, given.name] = states.index(after)
+            answers[number, step_input.name] = states.index(after)
     return Table(answers, type(states[0]).__name__)
 
 

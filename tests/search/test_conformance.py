@@ -59,8 +59,8 @@ def test_vm_moved_to_a_failed_host_is_down_and_gets_a_reboot_event() -> None:
         twin.take(label, crash=False)
     moved = twin.world.stored_vm("v1")
     assert (moved.host, moved.state) == ("h2", VmState.DOWN)
-    told = [event.event_type for event in twin.world.live_events()]
-    assert EventType.REBOOT in told
+    event_types = [event.event_type for event in twin.world.live_events()]
+    assert EventType.REBOOT in event_types
 
 
 def test_reboot_starts_when_the_host_of_its_vm_is_restored() -> None:

@@ -87,12 +87,12 @@ def test_a_big_world_keeps_every_invariant(
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda bug: bug.model.__name__)
 def test_planted_bug_is_found(planted: Planted, record_property: Record) -> None:
     report = Search(planted.model(planted.setting)).run()
-    what = (planted.model.__doc__ or "").strip()
-    record_property("search", f"planted: {what}\n{report}")
+    mistake = (planted.model.__doc__ or "").strip()
+    record_property("search", f"planted: {mistake}\n{report}")
     assert report.found is not None, "nothing was found"
     assert report.found.name in planted.caught_by, report
     length = len(report.found.trace)
-    row = [what.rstrip("."), report.found.name, f"{report.states:,}", str(length)]
+    row = [mistake.rstrip("."), report.found.name, f"{report.states:,}", str(length)]
     assert row in rows()
 
 

@@ -55,10 +55,10 @@ def approve(turn: Turn, scope: int, slot: int) -> None:
 
 def enable(turn: Turn, scope: int, _second: int) -> None:
     """Enable a scope: its first document has what is under way (7.1)."""
-    asked = ViewState.ENABLED if turn.listening >> scope & 1 else ViewState.DISABLED
-    need(so=asked is ViewState.DISABLED)
+    state = ViewState.ENABLED if turn.listening >> scope & 1 else ViewState.DISABLED
+    need(so=state is ViewState.DISABLED)
     need(so=any(turn.vms[vm].how != GONE for vm in bits(turn.model.members[scope])))
-    assert look_up(VIEW_STEPS, asked, ViewInput.ASKED) is ViewState.ENABLED
+    assert look_up(VIEW_STEPS, state, ViewInput.ASKED) is ViewState.ENABLED
     turn.listening |= 1 << scope
     if turn.model.content(turn.ops, scope):
         turn.log.raised |= 1 << scope

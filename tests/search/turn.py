@@ -167,12 +167,12 @@ class Turn(Ledger):
     def issue(self, slot: int, *, tries: int) -> bool:
         """Make the next driver call durable, if its VMs have places."""
         current = self.model.current(slot, self.op(slot))
-        found = not self.model.is_moving[slot] or self.find_places(slot, current)
-        if found:
+        may_issue = not self.model.is_moving[slot] or self.find_places(slot, current)
+        if may_issue:
             self.issue_first(slot, tries=tries)
         else:
             self.ops[slot] = self.op(slot)._replace(call=RETRY, tries=tries, left=1)
-        return found
+        return may_issue
 
     def issue_first(self, slot: int, *, tries: int) -> None:
         """Make a driver call durable; its places were chosen just now."""
@@ -280,8 +280,10 @@ class Turn(Ledger):
         )
         self.ops[slot] = op
         if not rest:
-            given = OperationInput.CANCEL if op.is_waiting else OperationInput.FINISH
-            self.finish(slot, given)
+            step_input = (
+                OperationInput.CANCEL if op.is_waiting else OperationInput.FINISH
+            )
+            self.finish(slot, step_input)
         elif in_hand and self.model.is_migration[slot] and op.call != NO_CALL:
             if op.todo:
                 self.issue(slot, tries=1)

@@ -183,17 +183,19 @@ class Twin(Side):
         """Compare every picture; a difference fails with both in full."""
         self.order()
         expected = of_model(self.model, self.state, self.incarnations)
-        seen = of_world(self.model, self.world)
-        if seen != expected:
-            raise AssertionError("\n".join([*self.trace, *differences(seen, expected)]))
+        actual = of_world(self.model, self.world)
+        if actual != expected:
+            raise AssertionError(
+                "\n".join([*self.trace, *differences(actual, expected)])
+            )
         again = [key for key, count in self.driver.begun.items() if count > 1]
         assert not again, f"the driver was called twice for {again}"
-        made = {
+        calls = {
             self.id_of(slot)
             for slot, op in enumerate(self.state.ops)
             if op is not None and op.call == MADE
         }
-        assert made <= self.driver.under_way(), "a call is not under way"
+        assert calls <= self.driver.under_way(), "a call is not under way"
 
 
 def differences(seen: Picture, expected: Picture) -> list[str]:

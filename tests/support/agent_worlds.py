@@ -271,8 +271,8 @@ class Worker:
         self.agent.begin()
 
     def turn(self, *inputs: Input | None) -> bool:
-        for input_ in inputs:
-            self.inbox.put(input_)
+        for message in inputs:
+            self.inbox.put(message)
         return self.agent.turn()
 
     def poll(self, *notices: Notice) -> None:

@@ -385,8 +385,8 @@ def ground(
     """Have a simulator and agents for as long as the block takes."""
     terms = Terms(setup=Setup(fleet=fleet, speed=speed))
     with simulation(loop, terms, ANYWHERE) as world:
-        made = Ground(world, directory, python)
+        new_ground = Ground(world, directory, python)
         try:
-            yield made
+            yield new_ground
         finally:
-            made.end()
+            new_ground.end()

@@ -48,8 +48,10 @@ def goes_first(
         return
     for other in moment.mirror.table(CampaignRecord).values():
         if _rank(other) < _rank(campaign) and slots(other) > 0:
-            found = _could_announce(moment, other)
-            assert not found, f"2.5: {campaign} is before {other}: {found}"
+            could_announce = _could_announce(moment, other)
+            assert not could_announce, (
+                f"2.5: {campaign} is before {other}: {could_announce}"
+            )
 
 
 def _rank(campaign: CampaignRecord) -> tuple[bool, int, Micros, str]:

@@ -108,8 +108,8 @@ class CampaignLives(Lives):
     def campaign(self, step: Step, steps: list[Step], then: str) -> None:
         """Start a campaign, and let it run a little."""
         self._do(step)
-        for step_ in steps:
-            self._do(step_)
+        for each_step in steps:
+            self._do(each_step)
         self._then(then)
 
     @rule(
@@ -147,8 +147,8 @@ class CampaignLives(Lives):
     )
     def disturb_steps(self, step: Step, faults: list[Step], steps: list[Step]) -> None:
         """Start a campaign whose host steps fail, and steer it."""
-        for step_ in (*faults, step, *steps):
-            self._do(step_)
+        for each_step in (*faults, step, *steps):
+            self._do(each_step)
 
     @rule(
         step=st.one_of(CAMPAIGN, STEER, ACTIONS),

@@ -217,7 +217,7 @@ def hosts_are_added(
 
 def drift_is_marked(moment: Moment) -> None:
     """2.1: a host that the fleet gains is drift of a campaign that selects all hosts."""
-    open_ = [
+    campaigns = [
         campaign.campaign_id
         for campaign in moment.mirror.table(CampaignRecord).values()
         if not campaign.has_ended
@@ -226,8 +226,8 @@ def drift_is_marked(moment: Moment) -> None:
     ]
     for change in moment.changes:
         host = change.after
-        if isinstance(host, Host) and change.before is None and open_:
-            assert host.drift_of in open_, f"2.1: {host} is no drift of {open_}"
+        if isinstance(host, Host) and change.before is None and campaigns:
+            assert host.drift_of in campaigns, f"2.1: {host} is no drift of {campaigns}"
 
 
 # The brake

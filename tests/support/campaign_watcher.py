@@ -206,8 +206,8 @@ class CampaignWatcher:
             if campaign.windows:
                 # A start can be up to a minute late for its work to fit.
                 end = moment.now + campaign.slow - MINUTE
-                found = _openings(campaign.windows, moment.now)
-                fits = any(end <= closes for _, closes in found)
+                openings = _openings(campaign.windows, moment.now)
+                fits = any(end <= closes for _, closes in openings)
                 assert fits, f"K9: {after} does not end in a window"
             campaign_terms.k9_blackouts(moment, after, campaign)
 
@@ -423,7 +423,7 @@ def _left(moment: Moment, campaign: CampaignRecord) -> set[str]:
         if page.request == campaign.request
         for _, host in page.hosts
     }
-    open_ = {
+    at_work = {
         operation.host
         for operation in _operations(moment, campaign)
         if operation.state not in ENDED_STATES and not _is_visited(moment, operation)
@@ -433,7 +433,7 @@ def _left(moment: Moment, campaign: CampaignRecord) -> set[str]:
         for visit in _visits(moment, campaign)
         if not visit.ended_at and visit.state not in STUCK_VISITS
     }
-    left = open_ | visited | unplanned
+    left = at_work | visited | unplanned
     return left - {host for host, _ in campaign.failed}
 
 

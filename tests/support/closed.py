@@ -82,20 +82,20 @@ def s15_promises_are_openings(moment: Moment) -> None:
     """
     operations = moment.mirror.operations.values()
     for before, after in moment.changed():
-        kept = {
+        promised = {
             promise
             for operation in operations
             for promise in operation.promises
             if operation != after
         }
-        kept |= set(before.promises) if before else set()
-        for promise in set(after.promises) - kept:
+        promised |= set(before.promises) if before else set()
+        for promise in set(after.promises) - promised:
             windows = moment.mirror.scopes[promise.scope].maintenance_window
             assert promise.opens < promise.closes, f"4.8: {after}, {promise}"
             assert promise.closes > moment.now, f"4.8: it is over: {after}, {promise}"
             if windows:
                 coming = islice(openings(windows, promise.opens), JOINED)
-                ends = {one.closes for one in (*coming, *kept)}
+                ends = {one.closes for one in (*coming, *promised)}
                 assert promise.closes in ends, (
                     f"4.8: not an opening: {after}, {promise}"
                 )
@@ -128,12 +128,12 @@ def s15_promises_last(moment: Moment) -> None:
 
 def s14_losses_withdraw(moment: Moment) -> None:
     """4.2: after losses, no planned work stays announced, and each loss has its span."""
-    for found in moment.mirror.table(Brake).values():
-        if found.losses is not None:
-            assert found.withdraws, found
+    for brake in moment.mirror.table(Brake).values():
+        if brake.losses is not None:
+            assert brake.withdraws, brake
         for operation in moment.mirror.operations.values():
             is_announced = operation.state in WAITING_STATES
-            if found.withdraws and operation.verb in PLANNED_VERBS:
+            if brake.withdraws and operation.verb in PLANNED_VERBS:
                 assert not is_announced, operation
 
 

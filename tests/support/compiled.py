@@ -10,6 +10,6 @@ def compiled(script: str) -> str:
 
     Several workers may write it at once: each puts a whole file in its place.
     """
-    made = py_compile.compile(script, doraise=True)
-    assert made is not None, "errors are raised"
-    return made
+    file = py_compile.compile(script, doraise=True)
+    assert file is not None, "errors are raised"
+    return file

@@ -236,12 +236,12 @@ def left_out(page: Page, paths: Iterable[str], *, who: str) -> list[str]:
 def findings(page: Page) -> list[str]:
     """Return what axe finds on a page, as text. The page must be without its policy."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found: Any = page.evaluate(
+    violations: Any = page.evaluate(
         "async (tags) => (await axe.run({runOnly: tags})).violations", AXE_TAGS
     )
     return [
         f"{violation['id']}: {violation['help']}: {[node['html'] for node in violation['nodes']][:3]}"
-        for violation in found
+        for violation in violations
     ]
 
 

@@ -76,10 +76,10 @@ class _Link:
         self._client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        for socket_ in (self._client, self._server):
+        for each_socket in (self._client, self._server):
             with suppress(OSError):
-                socket_.shutdown(socket.SHUT_RDWR)
-            socket_.close()
+                each_socket.shutdown(socket.SHUT_RDWR)
+            each_socket.close()
 
     def _forward(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
@@ -87,6 +87,6 @@ class _Link:
                 self.waits = source is self._client
                 target.sendall(data)
         if not self._is_cut:
-            for socket_ in (self._client, self._server):
+            for each_socket in (self._client, self._server):
                 with suppress(OSError):
-                    socket_.shutdown(socket.SHUT_RDWR)
+                    each_socket.shutdown(socket.SHUT_RDWR)

@@ -54,17 +54,17 @@ class FakeConsul(JsonApi):
         }
 
     def answer(self, request: Request) -> Response:
-        given = request.headers.get("x-consul-token", "")
-        if given not in {"", self.token, self.reader}:
+        sent_token = request.headers.get("x-consul-token", "")
+        if sent_token not in {"", self.token, self.reader}:
             return Response(status=403, text="ACL not found")
-        may_write = given == self.token
-        may_read = may_write or given == self.reader
+        may_write = sent_token == self.token
+        may_read = may_write or sent_token == self.reader
         match (request.method, request.path):
             case ("GET", "/v1/agent/checks"):
                 return Response(self.checks if may_read else {})
             case ("GET", "/v1/agent/services"):
-                found = {service: {"ID": service} for service in self.services}
-                return Response(found if may_read else {})
+                services = {service: {"ID": service} for service in self.services}
+                return Response(services if may_read else {})
             case ("PUT", path) if path == _MAINTENANCE or path.startswith(_SERVICE):
                 return self._maintenance(request, may_write=may_write)
             case _:

@@ -161,9 +161,9 @@ class Command:
         statuses = {text for key, text in filters if key == "status"}
         for container in self.state["containers"].values():
             labels = container.get("Labels", {})
-            told = {*labels, *(f"{key}={text}" for key, text in labels.items())}
+            present = {*labels, *(f"{key}={text}" for key, text in labels.items())}
             wanted = {text for key, text in filters if key == "label"}
-            if container["status"] in statuses and wanted <= told:
+            if container["status"] in statuses and wanted <= present:
                 self.out += f"{container['id']}\n"
         return 0
 

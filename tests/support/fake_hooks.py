@@ -51,19 +51,19 @@ def hook(
     judge: Callable[[Request], Answer], tls: ssl.SSLContext | None = None
 ) -> Generator[Hook]:
     """Listen until the end of the context."""
-    made = Hook(judge)
+    server = Hook(judge)
 
     class Answers(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             body = self.rfile.read(length)
             request = Request(self.path, dict(self.headers), body)
-            made.came.append(request)
+            server.came.append(request)
             status, text, headers = (
-                made.script.pop(0) if made.script else made.judge(request)
+                server.script.pop(0) if server.script else server.judge(request)
             )
             if 200 <= status < 300:
-                made.taken.append(request)
+                server.taken.append(request)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -72,8 +72,8 @@ def hook(
             self.wfile.write(text.encode())
 
     with answering(Answers, tls=tls) as port:
-        made.port = port
-        yield made
+        server.port = port
+        yield server
 
 
 # Slack: docs.slack.dev, "Sending messages using incoming webhooks" and "Block Kit".

@@ -282,9 +282,9 @@ class FakeKubernetes:
             raise StatusError(415, "UnsupportedMediaType", "conditions would be lost")
         conditions = node["status"]["conditions"]
         for condition in request.body["status"]["conditions"]:
-            for condition_ in conditions:
-                if condition_["type"] == condition["type"]:
-                    condition_.update(condition)
+            for present in conditions:
+                if present["type"] == condition["type"]:
+                    present.update(condition)
                     break
             else:
                 conditions.append(condition)

@@ -186,9 +186,9 @@ class _Program:
             value = self.state["options"].get(options["name"])
             return self._say(value)
         attributes = self.state["nodes"][options["node"]]["attributes"]
-        kept = attributes.get(options["name"])
+        stored = attributes.get(options["name"])
         if "query" in options:
-            return self._say(kept and kept["value"])
+            return self._say(stored and stored["value"])
         if self.state.get("denied"):
             sys.stderr.write("Error performing operation: Permission denied\n")
             return NO_RIGHT
@@ -200,7 +200,7 @@ class _Program:
             }
             return 0
         assert "delete" in options
-        if kept and kept["lifetime"] == options["lifetime"]:
+        if stored and stored["lifetime"] == options["lifetime"]:
             del attributes[options["name"]]
         return 0
 
@@ -230,9 +230,9 @@ class _Program:
         """Bring each resource nearer to where it may run."""
         if self.state["next"]:
             for name, attributes in self.state["next"].pop(0).items():
-                kept = self.state["nodes"][name]["attributes"]
+                stored = self.state["nodes"][name]["attributes"]
                 for key, value in attributes.items():
-                    kept[key] = {"value": value, "lifetime": "forever"}
+                    stored[key] = {"value": value, "lifetime": "forever"}
         if not self.state["quorum"] or self.state["options"].get("maintenance-mode"):
             return
         for resource in self.state["resources"].values():

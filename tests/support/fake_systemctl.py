@@ -126,18 +126,18 @@ class Systemctl:
 
     def _show(self) -> int:
         blocks: list[str] = []
-        asked = self.options[-1].removeprefix("--property=").split(",")
+        keys = self.options[-1].removeprefix("--property=").split(",")
         for name in self.names:
             if "@." in name:
                 return self._say(
                     f"Unit name {name} is neither a valid invocation ID nor unit name."
                 )
             is_pattern = set(name) & set("*?[")
-            found = fnmatch.filter(self.units, name) if is_pattern else [_whole(name)]
-            for unit in found:
+            names = fnmatch.filter(self.units, name) if is_pattern else [_whole(name)]
+            for unit in names:
                 self._go_on(unit)
                 shown = self._properties(unit)
-                lines = [f"{key}={shown[key]}" for key in asked if key in shown]
+                lines = [f"{key}={shown[key]}" for key in keys if key in shown]
                 blocks.append("\n".join(lines) + "\n")
         self._save()
         self.out = "\n".join(blocks)

@@ -52,9 +52,9 @@ class Handled:
         `make`: creates the worker instead of its kind.
         """
         self.clock = clock or SystemClock()
-        found = handler_kind(kind)
-        assert found is not None
-        self._make = make or found.make
+        kind_of_handler = handler_kind(kind)
+        assert kind_of_handler is not None
+        self._make = make or kind_of_handler.make
         file = directory / "agent.toml"
         file.write_text(f'[[handler]]\nname = "it"\nkind = "{kind}"\n{settings}\n')
         (self.settings,) = load_settings(file=str(file), environ={}, flags={}).handlers

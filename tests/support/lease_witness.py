@@ -95,8 +95,10 @@ def acts(file: Path) -> list[Act]:
     """
     lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
     rows = [line.split() for line in lines]
-    found = [Act(name, int(ticks) * STEP_SECONDS, what) for name, ticks, what in rows]
-    return sorted(found, key=lambda act: act.at)
+    all_acts = [
+        Act(name, int(ticks) * STEP_SECONDS, what) for name, ticks, what in rows
+    ]
+    return sorted(all_acts, key=lambda act: act.at)
 
 
 def faults(held: Sequence[Holding], acted: Iterable[Act]) -> list[str]:

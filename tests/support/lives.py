@@ -79,8 +79,8 @@ class Life(Ordering):
             self.restart_service()
         self.world.crash_at = lambda _place, _count: False
         stored = self.mirror.table(OrderKey).get(once.key_id)
-        made = self._requests_of(verb) - before
-        assert bool(made) == (stored is not None), (
+        new_requests = self._requests_of(verb) - before
+        assert bool(new_requests) == (stored is not None), (
             "S15: a key without its order, or none"
         )
         again = order()
@@ -91,8 +91,8 @@ class Life(Ordering):
             assert first is None or first.value == again.value, (first, again)
             other = replace(once, digest="2" * 64)
             self.order(lambda work: idempotency.carry_out(work, other, decide))
-        made = self._requests_of(verb) - before
-        assert len(made) <= 1, f"S15: one order has made {made}"
+        new_requests = self._requests_of(verb) - before
+        assert len(new_requests) <= 1, f"S15: one order has made {new_requests}"
 
     def _repeatable(self, step: Step) -> tuple[Verb, Callable[[Work], str]]:
         """Return an order whose result can be kept, with its verb."""
@@ -113,26 +113,26 @@ class Life(Ordering):
         )
 
     def _requests_of(self, verb: Verb) -> set[str]:
-        found = self.mirror.requests.items()
-        return {key for key, request in found if request.verb is verb}
+        requests = self.mirror.requests.items()
+        return {key for key, request in requests if request.verb is verb}
 
     # What VMs do
 
     def get(self, vm: int, version: int, tag: int) -> None:
         name = self._vm(vm)
-        said = TAGS[tag % len(TAGS)]
-        if said == "last":
-            said = str(self.guests.of(name).highest) if name in self.mirror.vms else ""
-        asked = VERSIONS[version % len(VERSIONS)]
-        answer = self.world.vm(name).get(asked, etag=said)
+        etag = TAGS[tag % len(TAGS)]
+        if etag == "last":
+            etag = str(self.guests.of(name).highest) if name in self.mirror.vms else ""
+        api_version = VERSIONS[version % len(VERSIONS)]
+        answer = self.world.vm(name).get(api_version, etag=etag)
         record = self.mirror.vms.get(name)
         if record is None or record.state is VmState.DELETED:
             assert answer.status == 404, answer
         elif answer.status == 304:
-            self.guests.heard_nothing_new(record, said)
+            self.guests.heard_nothing_new(record, etag)
         else:
             assert answer.status == 200, answer
-            self.guests.heard(record, asked, answer, now=self.world.now)
+            self.guests.heard(record, api_version, answer, now=self.world.now)
 
     def approve(self, vm: int, events: list[int], version: int) -> None:
         """POST what the VM may see, or not: events of anybody, and unknown ones."""
@@ -155,8 +155,12 @@ class Life(Ordering):
             return UNKNOWN_ID
         if number % 8 == 6:
             return self._event(number // 8)
-        found = sorted(own) if number % 8 < 4 and own else sorted(known)
-        return found[number // 8 % len(found)] if found else self._event(number // 8)
+        event_ids = sorted(own) if number % 8 < 4 and own else sorted(known)
+        return (
+            event_ids[number // 8 % len(event_ids)]
+            if event_ids
+            else self._event(number // 8)
+        )
 
     def _post(self, name: str, ids: list[str], version: str) -> None:
         vm = self.mirror.vms.get(name)

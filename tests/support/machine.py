@@ -262,8 +262,8 @@ class Lives(RuleBasedStateMachine):
     @rule(order=MAINTAIN, step=BLACKOUT, is_before=FLAG, then=THEN)
     def blackout(self, order: Step, step: Step, is_before: bool, then: str) -> None:
         """Maintain hosts, and set or remove a blackout before or after that."""
-        for step_ in (step, order) if is_before else (order, step):
-            self._do(step_)
+        for each_step in (step, order) if is_before else (order, step):
+            self._do(each_step)
         self._then(then)
 
     @rule(order=MAINTAIN, step=CHOOSE, then=THEN)

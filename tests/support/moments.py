@@ -63,9 +63,9 @@ class Moment:
 
 def is_alone(mirror: Mirror, scope: str) -> bool:
     """Return whether each VM of the scope sees its own events only (6.2)."""
-    found = mirror.scopes[scope]
+    record = mirror.scopes[scope]
     domains = {vm.fault_domain for vm in mirror.vms.values() if vm.scope == scope}
-    return found.kind is ScopeKind.SCALE_SET and found.gpu and len(domains) == 1
+    return record.kind is ScopeKind.SCALE_SET and record.gpu and len(domains) == 1
 
 
 def seen_by(mirror: Mirror, vm: Vm) -> list[Event]:

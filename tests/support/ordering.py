@@ -314,8 +314,8 @@ class Ordering(Witnessed):
             for instant in at
         )
         line = f"{first[11:16]} {hours % 23 + 1}h" if by_day else f"{first} {last}"
-        found = self.mirror.hosts.get(self._host(host)) if host >= 0 else None
-        places = places_of(found)[:1] if found is not None else ()
+        record = self.mirror.hosts.get(self._host(host)) if host >= 0 else None
+        places = places_of(record)[:1] if record is not None else ()
         order = self.order(
             lambda work: blackouts.set_blackout(
                 work, BLACKOUT_NAMES[which % 2], line, places
@@ -332,9 +332,9 @@ class Ordering(Witnessed):
 
     def remove_blackout(self, which: int) -> None:
         """Remove a blackout of the service, if there is one."""
-        found = BLACKOUT_NAMES[which % 2]
-        if found in self.mirror.table(WideBlackout):
-            self.order(lambda work: blackouts.remove(work, found), reason="over")
+        name = BLACKOUT_NAMES[which % 2]
+        if name in self.mirror.table(WideBlackout):
+            self.order(lambda work: blackouts.remove(work, name), reason="over")
 
     def _owner(self, number: int) -> str:
         return ("operator", "alice")[number % 2]

@@ -209,8 +209,8 @@ class RealLibvirts(Libvirts):
 
     def state(self, vm: str, host: str) -> list[int] | None:
         """Return the state of a VM; None: the host has no such domain."""
-        found: list[int] | None = self.ask(host, "state", vm=vm)
-        return found
+        state: list[int] | None = self.ask(host, "state", vm=vm)
+        return state
 
     def shut_down_from_inside(self, vm: str, host: str) -> None:
         """Press a key of a guest with an image, which then shuts itself down."""
@@ -270,13 +270,13 @@ class RealLibvirts(Libvirts):
 
 def _pids(is_wanted: Callable[[list[bytes]], bool]) -> list[int]:
     """Return the processes with these arguments."""
-    found: list[int] = []
+    pids: list[int] = []
     for directory in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             command = (directory / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
             if is_wanted(command) and str(os.getpid()) != directory.name:
-                found.append(int(directory.name))
-    return found
+                pids.append(int(directory.name))
+    return pids
 
 
 def _kill(is_wanted: Callable[[list[bytes]], bool]) -> list[int]:

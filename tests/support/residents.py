@@ -139,9 +139,9 @@ class Resident:
             notes = [note for note in history if note.kind is NoteKind.SEEN]
             return notes[-1] if notes else None
 
-        found = eventually(seen, bool, what=f"a line of {event_id}")
-        assert found is not None
-        return found
+        line = eventually(seen, bool, what=f"a line of {event_id}")
+        assert line is not None
+        return line
 
     def wait_ready(self) -> "Resident":
         eventually(

@@ -24,8 +24,8 @@ def life(**members: Any) -> Story:
 def approved(*events: dict[str, Any]) -> Story:
     """Return a story in which an event is approved, and then what follows."""
     story = Story().show().show(event()).approve(1)
-    for event_ in events:
-        story.show(event_)
+    for shown in events:
+        story.show(shown)
     return story
 
 
@@ -83,8 +83,8 @@ def cut(where: str, answer: Answer) -> Answer:
 def malformed(where: str, answer: Answer) -> Answer:
     """Send a chunk of a negative size."""
     if where == OLD:
-        what = "the size of a chunk is invalid"
-        raise BrokenAnswerError(How.MALFORMED, what, quoted=b"-5\r\n")
+        problem = "the size of a chunk is invalid"
+        raise BrokenAnswerError(How.MALFORMED, problem, quoted=b"-5\r\n")
     return answer
 
 

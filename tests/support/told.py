@@ -24,13 +24,14 @@ def _messages(life: Life, receiver: str) -> list[OutboxMessage]:
 def told(life: Life) -> list[str]:
     """Return the messages about each event, without random names."""
     events = life.mirror.events
-    told: dict[str, list[str]] = {}
+    changes_by_event: dict[str, list[str]] = {}
     for message in _messages(life, "all"):
         [event_id] = [key for key in events if f'"{key}"' in message.body]
         assert message.change is not None
-        told.setdefault(event_id, []).append(message.change.value)
+        changes_by_event.setdefault(event_id, []).append(message.change.value)
     return sorted(
-        f"{events[key].scope}: {' '.join(changes)}" for key, changes in told.items()
+        f"{events[key].scope}: {' '.join(changes)}"
+        for key, changes in changes_by_event.items()
     )
 
 

@@ -86,14 +86,16 @@ def keep_to(names: Iterable[str]) -> None:
     """Have this process, and what it becomes and starts, refused all other calls."""
     seccomp = ctypes.CDLL(LIBRARY)
     seccomp.seccomp_init.restype = ctypes.c_void_p
-    made = ctypes.c_void_p(seccomp.seccomp_init(ctypes.c_uint32(REFUSE | EPERM)))
-    assert made
+    context = ctypes.c_void_p(seccomp.seccomp_init(ctypes.c_uint32(REFUSE | EPERM)))
+    assert context
     for name in sorted(names):
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if number > UNKNOWN:
-            failed = seccomp.seccomp_rule_add(made, ctypes.c_uint32(ALLOW), number, 0)
+            failed = seccomp.seccomp_rule_add(
+                context, ctypes.c_uint32(ALLOW), number, 0
+            )
             assert not failed, (name, failed)
-    assert seccomp.seccomp_load(made) == 0
+    assert seccomp.seccomp_load(context) == 0
 
 
 def main() -> None:

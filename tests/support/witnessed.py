@@ -205,20 +205,20 @@ class Witnessed:
         assert operation.generation == call.generation, (operation, call)
         assert operation.call_state is CallState.ISSUED, operation
         assert operation.call_action is call.action, (operation, call)
-        for vm_ in call.vms:
-            vm = self.mirror.vms[vm_.vm]
+        for target in call.vms:
+            vm = self.mirror.vms[target.vm]
             assert vm.state is not VmState.DELETED, (vm, call)
             assert vm.host == call.host, (vm, call)
             # Another operation may have reserved a place for a VM that stays.
-            assert vm_.to_host in {"", vm.moving_to}, (vm, call)
-            if vm_.to_host:
-                assert self.mirror.hosts[vm_.to_host].state is HostState.UP, call
+            assert target.to_host in {"", vm.moving_to}, (vm, call)
+            if target.to_host:
+                assert self.mirror.hosts[target.to_host].state is HostState.UP, call
             for other in self.mirror.operations.values():
                 meets = (
                     other.operation_id != call.operation_id
                     and other.state is OperationState.IMPACTING
                     and other.action is not Action.NONE
-                    and vm_.vm in other.vms
+                    and target.vm in other.vms
                 )
                 assert not meets, (call, other)
         if call.action is Action.LIVE_MIGRATE:

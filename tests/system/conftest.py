@@ -59,8 +59,8 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Extend the timeout of long runs."""
     far = _option(config, "--kills", amounts().kills) > FAR.kills
-    given = _option(config, "--kills", amounts().replica_kills)
-    far_replicas = given > USUAL.replica_kills
+    kill_count = _option(config, "--kills", amounts().replica_kills)
+    far_replicas = kill_count > USUAL.replica_kills
     many = _option(config, "--rollout-hosts", ROLLOUT_HOSTS) > ROLLOUT_HOSTS
     for item in items:
         if many and item.path.as_posix().endswith("tests/system/test_rollouts.py"):

@@ -265,8 +265,8 @@ def test_service_maintenance_is_prepared_by_each_agent_and_approved_by_one(
         [task] = agent.memory().tasks
         agent.wait_stage(task.event_id, Stage.FINISHED)
         assert [run[1] for run in agent.did("done")] == ["prepare", "recover"]
-    told = [agent.told() for agent in residents]
-    assert ["approved" in kinds for kinds in told] == [True, False]
+    kinds_by_agent = [agent.told() for agent in residents]
+    assert ["approved" in kinds for kinds in kinds_by_agent] == [True, False]
 
 
 def test_failed_host_is_recovered_from_when_it_is_back(

@@ -70,10 +70,10 @@ def test_alert_delays_the_approval_until_it_ends(
     wait_held(agent, either, times=2)
     agent.wait(lambda agent: "DiskFull" in waits_for(agent))
     assert "3 alerts fire: DiskFull (2), NodeDown (" in waits_for(agent)
-    said = agent.command("status")
-    assert "3 alerts fire: DiskFull (2), NodeDown" in said.stdout
-    assert "gate      alerts since " in said.stdout
-    assert either.url in said.stdout
+    status = agent.command("status")
+    assert "3 alerts fire: DiskFull (2), NodeDown" in status.stdout
+    assert "gate      alerts since " in status.stdout
+    assert either.url in status.stdout
     metrics = agent.sentence("/metrics")[1]
     assert "forewarn_agent_gate_held 1\n" in metrics
     assert "forewarn_agent_gate_alerts 3\n" in metrics
@@ -300,9 +300,9 @@ def test_check_reports_firing_alerts(place: Ground, either: FakeAlerts) -> None:
         f"ok   {where}: no alert fires; active alerts that do not count: 1" in message
     )
     either.alerts = (DISK,)
-    found = agent.command("check")
-    assert f"BAD  {where}: 1 alert fires: DiskFull: events would not" in found.stdout
-    assert found.returncode == 1
+    check = agent.command("check")
+    assert f"BAD  {where}: 1 alert fires: DiskFull: events would not" in check.stdout
+    assert check.returncode == 1
     either.end()
     assert f"BAD  {where}: " in agent.command("check").stdout
     either.begin()

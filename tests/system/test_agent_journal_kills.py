@@ -74,8 +74,8 @@ def live_in_a_child(path: Path, kill_at: int) -> int:
 
 def judge(path: Path) -> None:
     """Look at what a killed process has left."""
-    said = path.with_name("said")
-    text = said.read_text() if said.exists() else ""
+    file = path.with_name("said")
+    text = file.read_text() if file.exists() else ""
     acknowledged = text.count("s")
     journal = SqliteJournal(path, create_notifications=make)
     memory = journal.load()

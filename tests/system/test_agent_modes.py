@@ -233,17 +233,19 @@ def test_notifications_reach_a_file_and_a_webhook_in_order(
     still_place.finish(event, agent)
     eventually(lambda: notified(agent), lambda values: len(values) == len(WHOLE_LIFE))
     eventually(lambda: receiver.came, lambda came: len(came) == len(WHOLE_LIFE))
-    for told in (
+    for notifications in (
         notified(agent),
         [json.loads(request.body) for request in receiver.came],
     ):
         assert (
-            approved_first([notification["kind"] for notification in told])
+            approved_first([notification["kind"] for notification in notifications])
             == WHOLE_LIFE
         )
-        assert {notification["event"]["EventId"] for notification in told} == {event}
-        assert {notification["vm"] for notification in told} == {"web_0"}
-        numbers = [notification["id"] for notification in told]
+        assert {notification["event"]["EventId"] for notification in notifications} == {
+            event
+        }
+        assert {notification["vm"] for notification in notifications} == {"web_0"}
+        numbers = [notification["id"] for notification in notifications]
         assert numbers == sorted(set(numbers))
 
 

@@ -79,13 +79,13 @@ def test_oldest_python_imports_only_from_the_agent_file(
     tmp_path: Path,
 ) -> None:
     """So that what is tested above and elsewhere is what people get."""
-    made = oldest(tmp_path)
+    agent = oldest(tmp_path)
     asking = "import sys, forewarn; print(sys.version_info[:2], forewarn.__file__)"
     done = subprocess.run(
-        made.script(asking), capture_output=True, text=True, timeout=60, check=True
+        agent.script(asking), capture_output=True, text=True, timeout=60, check=True
     )
     version = tuple(map(int, OLDEST.split(".")))
-    assert done.stdout == f"{version} {made.file}/forewarn/__init__.py\n"
+    assert done.stdout == f"{version} {agent.file}/forewarn/__init__.py\n"
 
 
 @pytest.mark.long
@@ -151,8 +151,8 @@ def test_older_python_is_refused_with_one_sentence(tmp_path: Path) -> None:
 def test_refusal_uses_only_syntax_of_any_python() -> None:
     """Its syntax is valid in Python 2.7, which was tested by hand."""
     tree = ast.parse(bundle.main_of(bundle.OLDEST).decode("ascii"))
-    found = {type(node).__name__ for node in ast.walk(tree)}
-    assert found <= {
+    node_types = {type(node).__name__ for node in ast.walk(tree)}
+    assert node_types <= {
         *("Module", "Import", "ImportFrom", "alias", "If", "Expr", "Call", "Load"),
         *("Compare", "Lt", "BinOp", "Mod", "Name", "Attribute", "Subscript", "Slice"),
         *("Tuple", "Constant"),

@@ -334,8 +334,8 @@ def test_push_is_used_if_offered(tmp_path: Path) -> None:
         clock = SystemClock()
         endpoint = Endpoint(lambda: [service.urls["VM web_0"]], clock=clock)
         pace = Pace(wait=2 * SECOND)
-        told: list[Polled] = []
-        watcher = Watcher(endpoint, pace=pace, clock=clock, tell=told.append)
+        reports: list[Polled] = []
+        watcher = Watcher(endpoint, pace=pace, clock=clock, tell=reports.append)
         watcher.turn()
         watcher.turn()
         assert endpoint.longest_wait > 0

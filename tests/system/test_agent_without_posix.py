@@ -82,10 +82,10 @@ def still_place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
 
 def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
     directory = place.directory / "web_0"
-    made = WindowsLike(directory, place.world.url("web_0"), settings, pages=True)
-    place.agents.append(made)
-    made.wait_ready()
-    return made
+    agent = WindowsLike(directory, place.world.url("web_0"), settings, pages=True)
+    place.agents.append(agent)
+    agent.wait_ready()
+    return agent
 
 
 def test_agent_prepares_approves_and_recovers(still_place: Ground) -> None:

@@ -184,13 +184,13 @@ def test_stream_reports_events_of_the_service(fork: Start) -> None:
         stream.sendall(
             f"GET /v1/watch?topics=events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
         )
-        told = b""
-        while b"event: ready" not in told:
-            told += stream.recv(65536)
+        received = b""
+        while b"event: ready" not in received:
+            received += stream.recv(65536)
         response = service.admin("/v1/reboot", {"vms": ["web_0"]})
         event = response["operations"][0]["events"][0]["EventId"]
-        while event.encode() not in told:
-            told += stream.recv(65536)
+        while event.encode() not in received:
+            received += stream.recv(65536)
 
 
 def test_fleet_file_and_refusals_and_metrics_pass_through(fork: Start) -> None:

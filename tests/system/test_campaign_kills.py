@@ -103,8 +103,8 @@ class Killing:
         service = self.racks.services[-1]
         for number in range(1, len(self.racks.hosts)):
             events = service.document(f"vm_{number}")["Events"]
-            told = self.told.setdefault(f"vm_{number}", set())
-            told.update(event["EventId"] for event in events)
+            known = self.told.setdefault(f"vm_{number}", set())
+            known.update(event["EventId"] for event in events)
 
     def check_store(self, step: str, host: str, *, is_late: bool) -> None:
         """Check the store of the killed service."""
@@ -139,8 +139,8 @@ class Killing:
         racks, rows = self.racks, self.racks.stored()
         wanted = Counter(
             {
-                (what, step, host): TIMES if step == "verify" else 1
-                for what in ("begun", "done")
+                (phase, step, host): TIMES if step == "verify" else 1
+                for phase in ("begun", "done")
                 for step in STEPS
                 for host in racks.hosts
                 if (step, host) != ("drain", "h0")
@@ -172,9 +172,9 @@ class Killing:
 def killing(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Killing]:
     number = request.param
     hosts = 2 if number == CAMPAIGNS[0] else 6
-    made = Killing(Racks(tmp_path, hosts), seed=number)
-    yield made
-    made.racks.end()
+    new_killing = Killing(Racks(tmp_path, hosts), seed=number)
+    yield new_killing
+    new_killing.racks.end()
 
 
 @pytest.mark.parametrize(

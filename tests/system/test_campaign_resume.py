@@ -100,11 +100,15 @@ class Company:
 
 @pytest.fixture
 def company(tmp_path: Path) -> Iterator[Company]:
-    made = Company(tmp_path)
-    plan = json.loads(made.done("alice", "forewarn campaign plan bios.toml --json"))
-    made.done("alice", f"forewarn campaign start bios.toml --plan {plan['digest']}")
-    yield made
-    made.service.kill()
+    new_company = Company(tmp_path)
+    plan = json.loads(
+        new_company.done("alice", "forewarn campaign plan bios.toml --json")
+    )
+    new_company.done(
+        "alice", f"forewarn campaign start bios.toml --plan {plan['digest']}"
+    )
+    yield new_company
+    new_company.service.kill()
 
 
 def hinted(message: str) -> str:

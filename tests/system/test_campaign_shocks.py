@@ -93,9 +93,9 @@ def programs(program: Path, step: str, host: str) -> list[int]:
 
 @pytest.fixture
 def shocks(tmp_path: Path) -> Iterator[Shocks]:
-    made = Shocks(tmp_path)
-    yield made
-    made.racks.end()
+    new_shocks = Shocks(tmp_path)
+    yield new_shocks
+    new_shocks.racks.end()
 
 
 def ran(racks: Racks) -> Counter[tuple[str, str]]:

@@ -169,12 +169,12 @@ def test_the_page_shows_what_its_commands_print_and_how_the_campaign_ends(
 ) -> None:
     follower = Follower(tmp_path, ends)
     follow(follower, small=False)
-    found = wait_for_end(follower)
+    campaign = wait_for_end(follower)
     [told] = re.findall(
         r"^(\d+) hosts are done, and (\d+) are skipped", PAGE.read_text(), re.MULTILINE
     )
-    assert (found["state"], found["failed"]) == ("Done", [])
-    assert (str(found["done"]), str(found["skipped"])) == told
+    assert (campaign["state"], campaign["failed"]) == ("Done", [])
+    assert (str(campaign["done"]), str(campaign["skipped"])) == told
     files = [*(tmp_path / "firmware").iterdir()]
     assert len(files) == HOSTS
     assert {file.read_text().strip() for file in files} == {"2.19"}

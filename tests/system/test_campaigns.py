@@ -55,8 +55,8 @@ def start(service: Serving) -> dict[str, Any]:
 def test_a_killed_service_continues_its_campaign(tmp_path: Path) -> None:
     service = begin(tmp_path)
     try:
-        made = start(service)
-        assert (made["state"], made["hosts"]) == ("Running", HOSTS)
+        started = start(service)
+        assert (started["state"], started["hosts"]) == ("Running", HOSTS)
         eventually(lambda: campaign(service), lambda running: running["done"] >= 1)
         service.kill()
         service = begin(tmp_path)
@@ -65,7 +65,7 @@ def test_a_killed_service_continues_its_campaign(tmp_path: Path) -> None:
         )
         assert running["done"] == HOSTS
         report = service.admin("/v1/campaigns/bios/report")
-        assert report["campaign"] == made["campaign"]
+        assert report["campaign"] == started["campaign"]
     finally:
         service.kill()
     assert check(tmp_path / "forewarn.db") == []

@@ -45,7 +45,7 @@ def pair(tmp_path: Path) -> Iterator[list[Serving]]:
     file.write_text(f"alice:{SECRET}\n")
     file.chmod(0o600)
     with postgres.one_database(is_empty=True) as url:
-        made = [
+        replicas = [
             Serving(
                 tmp_path / name,
                 FLEET,
@@ -58,8 +58,8 @@ def pair(tmp_path: Path) -> Iterator[list[Serving]]:
             ).wait_ready()
             for name in ("r1", "r2")
         ]
-        yield made
-        for replica in made:
+        yield replicas
+        for replica in replicas:
             replica.process.kill()
             replica.process.wait()
 
@@ -77,9 +77,9 @@ class Tab:
         answer = httpx2.request(
             method, service.urls["operators"] + path, headers=headers, json=body
         )
-        for said in answer.headers.get_list("set-cookie"):
-            if said.startswith(f"{NAME}="):
-                self.cookie = said.partition("=")[2].partition(";")[0]
+        for header in answer.headers.get_list("set-cookie"):
+            if header.startswith(f"{NAME}="):
+                self.cookie = header.partition("=")[2].partition(";")[0]
         return answer
 
     def who(self, service: Serving) -> str:

@@ -130,9 +130,9 @@ class Lives:
 def lives(
     tmp_path: Path, kill_seed: int, request: pytest.FixtureRequest
 ) -> Iterator[Lives]:
-    made = Lives(tmp_path, kill_seed, is_stepped=request.param)
-    yield made
-    for service in made.services:
+    new_lives = Lives(tmp_path, kill_seed, is_stepped=request.param)
+    yield new_lives
+    for service in new_lives.services:
         service.process.kill()
         service.process.wait()
 

@@ -84,8 +84,8 @@ async def _connect_all(port: int, trusting: ssl.SSLContext) -> None:
     writers: list[asyncio.StreamWriter] = []
     for first in range(0, HOSTS, TOGETHER):
         some = range(first, first + TOGETHER)
-        for writers_ in await asyncio.gather(*map(stream, some)):
-            writers += writers_
+        for connected in await asyncio.gather(*map(stream, some)):
+            writers += connected
     assert len(writers) == HOSTS * RELAY_STREAMS_MAX > ADMIN_TLS_CONNECTIONS_MAX
     for _ in range(TOGETHER):
         head, _, writer = await begun("/v1/operations", TOKEN)

@@ -151,7 +151,7 @@ def agent_deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_agent_package_contains_only_the_agent(agent_deb: Path) -> None:
     version = build.debian_version(__version__)
     assert agent_deb.name == f"forewarn-agent_{version}_all.deb"
-    found = check_places(
+    paths = check_places(
         agent_deb,
         (
             *("/usr/bin/forewarn-agent", "/etc/forewarn/agent.toml"),
@@ -164,7 +164,7 @@ def test_agent_package_contains_only_the_agent(agent_deb: Path) -> None:
             *("/usr/share/doc/forewarn-agent/examples/agent/events.json",),
         ),
     )
-    code = {path for path in found if path.startswith(build.AGENT_DIRECTORY)}
+    code = {path for path in paths if path.startswith(build.AGENT_DIRECTORY)}
     assert f"{build.AGENT_DIRECTORY}/forewarn/agent/__main__.py" in code
     assert not [path for path in code if "/service/" in path or "/cli/" in path]
     # tomli, for Python before 3.11, is bundled as pinned and with its license.

@@ -221,8 +221,8 @@ def test_killed_guest_fails_although_nobody_asked_for_it(
         world.service = world.start()
 
     def events() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = world.service.document("web_0")["Events"]
-        return found
+        events_listed: list[dict[str, Any]] = world.service.document("web_0")["Events"]
+        return events_listed
 
     [event] = eventually(events, bool, what="the failure")
     assert (event["EventStatus"], event["EventSource"]) == ("Started", "Platform")
@@ -238,8 +238,8 @@ def test_killed_guest_fails_although_nobody_asked_for_it(
 
 def test_process_tells_its_abilities(world: World) -> None:
     places = Places(monitor=f"{world.run}/{{host}}/{{vm}}.qmp")
-    asked = [("h1", ["web_0", "web_9"])]
-    message = "\n".join(asyncio.run(answers.abilities(places, asked)))
+    questions = [("h1", ["web_0", "web_9"])]
+    message = "\n".join(asyncio.run(answers.abilities(places, questions)))
     host, here, missing = (json.loads(line) for line in message.splitlines())
     assert host == {"host": "h1", "able": "yes"}
     assert here == {"host": "h1", "vm": "web_0", "able": "yes"}

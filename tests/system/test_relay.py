@@ -72,14 +72,14 @@ def service(tmp_path: Path) -> Iterator[Serving]:
 @pytest.fixture
 def relays(service: Serving, tmp_path: Path) -> Iterator[dict[str, Relaying]]:
     """Yield the relays of both hosts."""
-    found = {
+    relay_by_host = {
         host: Relaying(
             tmp_path / host, service.urls["operators"], token(service, host)["token"]
         ).wait_connected()
         for host in ("h1", "h2")
     }
-    yield found
-    for relay in found.values():
+    yield relay_by_host
+    for relay in relay_by_host.values():
         relay.kill()
 
 
@@ -279,8 +279,8 @@ def test_operators_see_which_relays_are_connected(
     service: Serving, relays: dict[str, Relaying]
 ) -> None:
     def listed() -> dict[str, bool]:
-        found = service.admin("/v1/relays")["relays"]
-        return {relay["host"]: relay["connected"] for relay in found}
+        listed_relays = service.admin("/v1/relays")["relays"]
+        return {relay["host"]: relay["connected"] for relay in listed_relays}
 
     assert listed() == {"h1": True, "h2": True}
     assert relays["h1"].ask(WEB_0)[0] == 200

@@ -104,8 +104,8 @@ def test_stolen_token_is_a_matter_of_its_host_until_it_is_revoked(site: Site) ->
     assert host.ask(VMS["web_1"])[0] == 200
     stolen = site.token("h1")
     with closing(_Thief(site, stolen["token"])) as thief:
-        seen = elsewhere.inside(lambda: thief.relay.ask(VMS["web_1"]))
-        assert seen == (200, host.ask(VMS["web_1"])[1])
+        response = elsewhere.inside(lambda: thief.relay.ask(VMS["web_1"]))
+        assert response == (200, host.ask(VMS["web_1"])[1])
         # It learns nothing of the host on which it runs.
         assert elsewhere.inside(lambda: thief.relay.ask(VMS["web_3"]))[0] == 404
         site.admin("/v1/tokens/revoke", {"id": stolen["id"]})

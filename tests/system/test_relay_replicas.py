@@ -55,7 +55,7 @@ class Asking:
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[list[Serving]]:
     with postgres.one_database(is_empty=True) as url:
-        made = [
+        replicas = [
             Serving(
                 tmp_path / name,
                 FLEET,
@@ -68,8 +68,8 @@ def pair(tmp_path: Path) -> Iterator[list[Serving]]:
             ).wait_ready()
             for name in ("r1", "r2")
         ]
-        yield made
-        for replica in made:
+        yield replicas
+        for replica in replicas:
             replica.process.send_signal(signal.SIGCONT)
             replica.process.kill()
             replica.process.wait()

@@ -70,6 +70,6 @@ def test_request_repeated_after_a_kill_is_carried_out_once(tmp_path: Path) -> No
         operations = service.admin("/v1/operations")["operations"]
         assert sorted(operation["target"] for operation in operations) == sorted(first)
     finally:
-        for service_ in services:
-            service_.process.kill()
-            service_.process.wait()
+        for each_service in services:
+            each_service.process.kill()
+            each_service.process.wait()

@@ -43,26 +43,26 @@ PAUSES = (1.5, 3.0)
 @pytest.fixture
 def pair(tmp_path: Path, kill_seed: int) -> Iterator[Pair]:
     with postgres.one_database(is_empty=True) as url:
-        made = Pair(url, tmp_path, kill_seed)
-        yield made
-        made.close()
+        new_pair = Pair(url, tmp_path, kill_seed)
+        yield new_pair
+        new_pair.close()
 
 
 def befall(pair: Pair, rng: Random) -> str:
     """Do something to a replica, mostly to the one that leads; return what."""
     name = pair.leader() if rng.random() < 0.7 else ""
     name = name or rng.choice(NAMES)
-    what = rng.choice(("killed", "killed", "terminated", "paused", "sessions lost"))
-    if what == "killed":
+    fault = rng.choice(("killed", "killed", "terminated", "paused", "sessions lost"))
+    if fault == "killed":
         pair.kill(name)
-    elif what == "terminated":
+    elif fault == "terminated":
         pair.terminate(name)
-    elif what == "paused":
+    elif fault == "paused":
         pair.pause(name, LEASE_SECONDS * rng.uniform(*PAUSES))
     else:
         pair.lose_sessions(rng)
-    sys.stderr.write(f"{name}: {what}\n")
-    return what
+    sys.stderr.write(f"{name}: {fault}\n")
+    return fault
 
 
 def test_promises_hold_when_replicas_are_killed(

@@ -59,9 +59,9 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def replicas(url: str) -> Iterator[list[Running]]:
-    made: list[Running] = []
-    yield made
-    for replica in made:
+    running: list[Running] = []
+    yield running
+    for replica in running:
         replica.end()
 
 
@@ -70,9 +70,9 @@ def hosts(url: str) -> set[str]:
         return {host.name for host in reader.select(kinds.ALL_HOSTS)}
 
     cluster = PostgresCluster(url)
-    found = cluster.follow(None, names)
+    host_names = cluster.follow(None, names)
     cluster.close()
-    return found
+    return host_names
 
 
 def test_another_replica_leads_after_the_leader_was_killed(

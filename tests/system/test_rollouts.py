@@ -40,21 +40,21 @@ UNDER_WAY = {"Announced", "Ready", "Impacting", "Recovering"}
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Serving]:
-    it = Serving(tmp_path, FLEET, timing_speed="600").wait_ready()
-    yield it
-    it.process.kill()
-    it.process.wait()
+    serving = Serving(tmp_path, FLEET, timing_speed="600").wait_ready()
+    yield serving
+    serving.process.kill()
+    serving.process.wait()
 
 
 def operations(service: Serving) -> list[dict[str, Any]]:
     """Return all operations, page by page."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     after = ""
     while True:
         page = service.admin(f"/v1/operations?all=true&limit=100{after}")
-        found += page["operations"]
+        rows += page["operations"]
         if not page.get("next"):
-            return found
+            return rows
         after = f"&after={page['next']}"
 
 

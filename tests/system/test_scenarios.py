@@ -65,9 +65,9 @@ class Client:
         for event in document["Events"]:
             if self.name not in event["Resources"]:
                 continue
-            told = self.seen.setdefault(event["EventId"], [])
-            if event["EventStatus"] not in told:
-                told.append(event["EventStatus"])
+            statuses = self.seen.setdefault(event["EventId"], [])
+            if event["EventStatus"] not in statuses:
+                statuses.append(event["EventStatus"])
                 new += [event["EventId"]] if event["EventStatus"] == "Scheduled" else []
         if new:
             requests = [{"EventId": event_id} for event_id in new]

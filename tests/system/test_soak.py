@@ -145,22 +145,22 @@ def test_memory_stays_bounded_without_spontaneous_errors(
         assert len(served) == VMS, text
         began = time.monotonic()
         until = began + soak_seconds
-        told: Counter[int] = Counter()
-        operator = threading.Thread(target=operate, args=(base, until, told))
+        statuses: Counter[int] = Counter()
+        operator = threading.Thread(target=operate, args=(base, until, statuses))
         operator.start()
         warm = began + soak_seconds * WARM_SHARE
-        seen = asyncio.run(crowd([*served.values()], warm))
+        counts = asyncio.run(crowd([*served.values()], warm))
         middle = resident_kib(process.pid)
-        seen += asyncio.run(crowd([*served.values()], until))
+        counts += asyncio.run(crowd([*served.values()], until))
         operator.join()
         grown = resident_kib(process.pid) - middle
         assert process.poll() is None, log.read_text()[-2_000:]
-        rounds = seen["410"]
-        assert rounds > CLIENTS, f"the playbook stands still: {seen}"
+        rounds = counts["410"]
+        assert rounds > CLIENTS, f"the playbook stands still: {counts}"
         assert grown < GROWTH_KIB_MAX, f"{grown} KiB more after the first third"
-        assert {"200", "400", "404", "410", "429", "500", "503"} <= {*seen}, seen
-        assert {"TimeoutError", "ConnectionResetError"} <= {*seen}, seen
-        assert not [status for status in told if status >= 500], told
+        assert {"200", "400", "404", "410", "429", "500", "503"} <= {*counts}, counts
+        assert {"TimeoutError", "ConnectionResetError"} <= {*counts}, counts
+        assert not [status for status in statuses if status >= 500], statuses
         process.send_signal(signal.SIGINT)
         process.wait(PATIENCE_SECONDS * 40)
     finally:

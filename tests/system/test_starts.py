@@ -95,11 +95,11 @@ def kill_all_shims(directory: Path, count: int) -> None:
     records = directory / "forewarn.db.command"
     files: list[Path] = []
     # A shim that is killed early does not record its program.
-    for what in ("0.start", "0.program"):
+    for name in ("0.start", "0.program"):
         files += eventually(
-            lambda what=what: list(records.glob(f"*/{what}")),
+            lambda what=name: list(records.glob(f"*/{what}")),
             lambda values: len(values) == count,
-            what=what,
+            what=name,
         )
     for file in files:
         pid = json.loads(file.read_text())["pid"]
@@ -126,7 +126,7 @@ def test_hanging_probes_delay_neither_the_start_nor_other_requests(
     for number in names:
         [event] = service.document(f"vm_{number}")["Events"]
         assert event["EventStatus"] == "Started"
-    said = [operation(service, name)["blocked_by"] for name in names.values()]
+    blockers = [operation(service, name)["blocked_by"] for name in names.values()]
     order(service, 2)
     assert eventually(
         lambda: [operation(service, name)["blocked_by"] for name in names.values()],
@@ -136,7 +136,7 @@ def test_hanging_probes_delay_neither_the_start_nor_other_requests(
     assert all(
         "was asked for the outcome of call 1" in item[0]
         or "cannot tell whether" in item[0]
-        for item in said
+        for item in blockers
     )
     assert begun.read_text().split().count("vm_0") == 1
     assert service.terminate() == 0

@@ -183,11 +183,11 @@ def test_unreachable_receiver_is_reported_by_webhook_test(
         port = int(away.url.rstrip("/").rpartition(":")[2])
     service = start(webhook("shop", away, 'tenant = "shop"'))
     maintain(service)
-    found = eventually(
+    failing = eventually(
         lambda: standing(service, "shop"), lambda status: status["failures"] >= 3
     )
-    assert found["state"] == "failing"
-    assert found["next_try"]
+    assert failing["state"] == "failing"
+    assert failing["next_try"]
     status, output = forewarn(service, "webhook", "test", "shop")
     assert (status, "did not accept it: no connection" in output) == (1, True)
     status, output = forewarn(service, "webhook", "list")

@@ -83,9 +83,9 @@ def test_journal_names_are_unique(kind: str, tmp_path: Path) -> None:
     for number in range(20):
         directory = tmp_path / str(number)
         directory.mkdir()
-        made = MAKERS[kind](directory).journal
-        names.add(made.load().journal)
-        made.close()
+        new_journal = MAKERS[kind](directory).journal
+        names.add(new_journal.load().journal)
+        new_journal.close()
     assert len(names) == 20
 
 
@@ -170,7 +170,7 @@ def test_saved_note_is_queued_for_each_sink(journal: Journal) -> None:
 
 
 def test_notification_number_is_never_reused(journal: Journal) -> None:
-    seen: set[int] = set()
+    numbers_used: set[int] = set()
     for _ in range(3):
         journal.save(Memory(), [note_of()])
         numbers = [
@@ -178,8 +178,8 @@ def test_notification_number_is_never_reused(journal: Journal) -> None:
             for sink in ("hook", "file")
             for message in journal.queued(sink, limit=9)
         ]
-        assert not seen & set(numbers)
-        seen.update(numbers)
+        assert not numbers_used & set(numbers)
+        numbers_used.update(numbers)
         journal.delivered(numbers)
 
 

@@ -22,14 +22,14 @@ def context(seconds: float = 30.0) -> RunContext:
 
 @pytest.fixture(params=KINDS)
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    with bench_of(request.param, tmp_path) as made:
-        yield made
+    with bench_of(request.param, tmp_path) as lock_bench:
+        yield lock_bench
 
 
 @pytest.fixture(params=EXPIRING)
 def expiring(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    with bench_of(request.param, tmp_path) as made:
-        yield made
+    with bench_of(request.param, tmp_path) as lock_bench:
+        yield lock_bench
 
 
 def test_free_lock_is_acquired_and_released(bench: Bench) -> None:
@@ -107,7 +107,7 @@ def test_concurrent_holders_never_exceed_the_slots(bench: Bench, slots: int) -> 
     names = [f"web_{number}" for number in range(8)]
     locks = {name: lock_of(bench, holders=slots) for name in names}
     had: dict[str, int] = dict.fromkeys(names, 0)
-    seen: list[set[str]] = []
+    holders_seen: list[set[str]] = []
     wrong: list[str] = []
     begin = threading.Barrier(len(names))
 
@@ -116,10 +116,10 @@ def test_concurrent_holders_never_exceed_the_slots(bench: Bench, slots: int) -> 
         while had[name] < 3:
             if not locks[name].take(name, context()).is_held:
                 continue
-            found = bench.holders()
-            seen.append(found)
-            if name not in found:
-                wrong.append(f"{name} was granted the lock, but {found} have it")
+            holders = bench.holders()
+            holders_seen.append(holders)
+            if name not in holders:
+                wrong.append(f"{name} was granted the lock, but {holders} have it")
             had[name] += 1
             while True:
                 try:
@@ -136,7 +136,7 @@ def test_concurrent_holders_never_exceed_the_slots(bench: Bench, slots: int) -> 
         thread.join(240)
     assert wrong == []
     assert all(count == 3 for count in had.values())
-    assert max(len(holders) for holders in seen) <= slots
+    assert max(len(holders) for holders in holders_seen) <= slots
     assert bench.holders() == set()
 
 

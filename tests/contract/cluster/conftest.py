@@ -70,6 +70,8 @@ class PostgresDatabase:
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     with postgres.lent_databases() as lend:
         is_memory = request.param == "memory"
-        made: Database = MemoryDatabase() if is_memory else PostgresDatabase(lend())
-        yield made
-        made.close()
+        new_database: Database = (
+            MemoryDatabase() if is_memory else PostgresDatabase(lend())
+        )
+        yield new_database
+        new_database.close()

@@ -28,21 +28,21 @@ def world(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
     journal = MemoryJournal()
-    made: World
+    new_world: World
     if request.param == "command":
-        made = CommandWorld(tmp_path)
+        new_world = CommandWorld(tmp_path)
     elif request.param == "qemu":
-        made = QemuWorld(tmp_path)
+        new_world = QemuWorld(tmp_path)
     elif request.param == "libvirt":
         # A worker starts slowly on a busy machine.
         monkeypatch.setattr(workers, "ASK_SECONDS", PATIENCE_SECONDS)
-        made = LibvirtWorld(tmp_path)
+        new_world = LibvirtWorld(tmp_path)
     elif request.param == "file":
         file = tmp_path / "journal"
-        made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
+        new_world = SimulatedWorld(lambda: FileJournal(file), file.unlink)
     else:
-        made = SimulatedWorld(lambda: journal, journal.clear)
-    yield made
-    made.pass_long()
-    made.driver.close()
-    made.end()
+        new_world = SimulatedWorld(lambda: journal, journal.clear)
+    yield new_world
+    new_world.pass_long()
+    new_world.driver.close()
+    new_world.end()

@@ -23,13 +23,13 @@ ASKED = (HostVms(host="h1", vms=("web_0", "web_1")), HostVms(host="h2", vms=("db
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     journal = MemoryJournal()
-    made: World
+    new_world: World
     if request.param == "command":
-        made = CommandWorld(tmp_path)
+        new_world = CommandWorld(tmp_path)
     else:
-        made = SimulatedWorld(lambda: journal, journal.clear)
-    yield made
-    made.driver.close()
+        new_world = SimulatedWorld(lambda: journal, journal.clear)
+    yield new_world
+    new_world.driver.close()
 
 
 def test_answers_differ_by_host_vm_and_action(world: World) -> None:

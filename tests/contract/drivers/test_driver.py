@@ -401,16 +401,16 @@ def test_repeating_an_ended_call_reports_its_result_again(
 def test_ended_older_generation_reports_its_own_result(world: World) -> None:
     first = call_of(Action.LIVE_MIGRATE)
     second = replace(first, generation=2, vms=(CallVm(vm="web_1", to_host="h2"),))
-    told: list[Report] = []
+    reports: list[Report] = []
     for call in (first, second):
         world.begin(call)
-        told += world.pass_until_reported()
+        reports += world.pass_until_reported()
     world.reopen()
     for call in (first, second):
         assert world.probe(call) is ProbeState.DONE
         world.begin(call)
-    assert world.reports_now() == told
-    assert [report.generation for report in told] == [1, 2]
+    assert world.reports_now() == reports
+    assert [report.generation for report in reports] == [1, 2]
     assert world.late_reports() == []
 
 

@@ -37,21 +37,21 @@ SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     kept, marks = MemoryJournal(), MemoryJournal()
-    made: World
+    new_world: World
     if request.param == "command":
-        made = CommandWorld(tmp_path, has_marks=True)
+        new_world = CommandWorld(tmp_path, has_marks=True)
     elif request.param == "libvirt":
-        made = LibvirtWorld(tmp_path)
+        new_world = LibvirtWorld(tmp_path)
     elif request.param == "file":
         file, domains = tmp_path / "journal", tmp_path / "domains"
-        made = SimulatedWorld(
+        new_world = SimulatedWorld(
             lambda: FileJournal(file), file.unlink, lambda: FileJournal(domains)
         )
     else:
-        made = SimulatedWorld(lambda: kept, kept.clear, lambda: marks)
-    yield made
-    made.driver.close()
-    made.end()
+        new_world = SimulatedWorld(lambda: kept, kept.clear, lambda: marks)
+    yield new_world
+    new_world.driver.close()
+    new_world.end()
 
 
 def lost(world: World) -> str:

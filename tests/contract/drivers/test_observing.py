@@ -30,18 +30,20 @@ HOST_VMS = 200
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     journal = MemoryJournal()
-    made: World
+    new_world: World
     if request.param.startswith("observe"):
-        made = CommandWorld(tmp_path, observes_many=request.param == "observe_many")
+        new_world = CommandWorld(
+            tmp_path, observes_many=request.param == "observe_many"
+        )
     elif request.param == "libvirt":
-        made = LibvirtWorld(tmp_path)
+        new_world = LibvirtWorld(tmp_path)
     elif request.param == "file":
         file = tmp_path / "journal"
-        made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
+        new_world = SimulatedWorld(lambda: FileJournal(file), file.unlink)
     else:
-        made = SimulatedWorld(lambda: journal, journal.clear)
-    yield made
-    made.driver.close()
+        new_world = SimulatedWorld(lambda: journal, journal.clear)
+    yield new_world
+    new_world.driver.close()
 
 
 def test_each_vm_of_a_question_has_an_observation_of_its_own(world: World) -> None:

@@ -157,14 +157,14 @@ class World:
 
     def sightings(self, *, until: str) -> list[Sighting]:
         """Return sightings up to the first of the VM `until`, without their times."""
-        found: list[Sighting] = []
+        all_sightings: list[Sighting] = []
 
         def has_come() -> bool:
-            found.extend(self.driver.sightings(now=self.now))
-            return any(sighting.vm == until for sighting in found)
+            all_sightings.extend(self.driver.sightings(now=self.now))
+            return any(sighting.vm == until for sighting in all_sightings)
 
         eventually(has_come, bool, what="sightings")
-        return [replace(sighting, at=0) for sighting in found]
+        return [replace(sighting, at=0) for sighting in all_sightings]
 
     def pass_until_reported(self) -> list[Report]:
         """Let the time of the next report come; return what is reported then."""

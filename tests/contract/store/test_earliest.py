@@ -21,9 +21,9 @@ RANGES: tuple[Range[View], ...] = (kinds.VIEWS_DUE, kinds.VIEWS_SEEN)
 
 
 def answers(reader: Reader) -> list[object]:
-    found: list[object] = [reader.earliest(over) for over in RANGES]
-    found += [reader.due(over, until) for over in RANGES for until in (0, 3, 9)]
-    return [*found, reader.earliest(kinds.AUDIT_AT)]
+    all_answers: list[object] = [reader.earliest(over) for over in RANGES]
+    all_answers += [reader.due(over, until) for over in RANGES for until in (0, 3, 9)]
+    return [*all_answers, reader.earliest(kinds.AUDIT_AT)]
 
 
 def entry(number: int, at: Micros) -> AuditEntry:

@@ -34,23 +34,23 @@ def test_fetched_views_are_those_of_single_questions(store: Store) -> None:
             fetch(tx, View, KEYS)
             fetch_answers(tx, kinds.VIEWS_OF_ENABLING, WORDS)
         tx.add(View(view_id="web/later", scope="web", enabling="web"))
-        found: list[object] = [tx.get(View, key) for key in KEYS]
-        found += [tx.select(kinds.VIEWS_OF_ENABLING, word) for word in WORDS]
-        return found
+        records: list[object] = [tx.get(View, key) for key in KEYS]
+        records += [tx.select(kinds.VIEWS_OF_ENABLING, word) for word in WORDS]
+        return records
 
     class UndoError(Exception):
         """Roll back, to look again at the same store."""
 
-    seen: list[list[object]] = []
+    results: list[list[object]] = []
     for together in (False, True):
 
         def work(tx: Transaction, together: bool = together) -> None:
-            seen.append(look(tx, together=together))
+            results.append(look(tx, together=together))
             raise UndoError
 
         try:
             store.transact(work)
         except UndoError:
             continue
-    assert seen[0] == seen[1]
-    assert seen[0][KEYS.index("none/vm_0")] is None
+    assert results[0] == results[1]
+    assert results[0][KEYS.index("none/vm_0")] is None

@@ -121,8 +121,8 @@ def test_fields_of_a_query_are_in_the_order_of_its_values(tmp_path: Path) -> Non
         Scope(name="vm", tenant="shop", kind=ScopeKind.STANDALONE, implied=True),
         Scope(name="db", tenant="shop", kind=ScopeKind.AVAILABILITY_SET),
     ]
-    for store_ in (store, memory):
-        store_.transact(lambda tx: [tx.add(record) for record in [*vms, *scopes]])
+    for each_store in (store, memory):
+        each_store.transact(lambda tx: [tx.add(record) for record in [*vms, *scopes]])
     snapshot = snapshots_of(tmp_path / "store.db")
     for query, names in (
         (kinds.VMS_ON_HOST, ("host", "name", "state", "memory")),
@@ -143,8 +143,8 @@ def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> N
     store = SqliteStore(tmp_path / "store.db")
     memory = MemoryStore()
     vms = [replace(vm(number), host=f"h{number % 5}") for number in range(20)]
-    for store_ in (store, memory):
-        store_.transact(lambda tx: [tx.add(one) for one in vms])
+    for each_store in (store, memory):
+        each_store.transact(lambda tx: [tx.add(one) for one in vms])
     snapshot = snapshots_of(tmp_path / "store.db")
 
     def rows(reader: Reader, *between: str) -> list[tuple[Any, ...]]:
@@ -196,8 +196,8 @@ def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     memory = MemoryStore()
     vms = [vm(number) for number in range(1_203)]
-    for store_ in (store, memory):
-        store_.transact(lambda tx: [tx.add(one) for one in vms])
+    for each_store in (store, memory):
+        each_store.transact(lambda tx: [tx.add(one) for one in vms])
     snapshot = snapshots_of(tmp_path / "store.db")
 
     def rows(reader: Reader, keys: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -246,8 +246,8 @@ def test_fields_of_the_members_of_lists_are_those_of_the_records(
     names = ("host", "moves.vm", "moves.to_host", "operation_id", "moves.is_down")
     store = SqliteStore(tmp_path / "store.db")
     memory = MemoryStore()
-    for store_ in (store, memory):
-        store_.transact(lambda tx: [tx.add(one) for one in operations])
+    for each_store in (store, memory):
+        each_store.transact(lambda tx: [tx.add(one) for one in operations])
     snapshot = snapshots_of(tmp_path / "store.db")
     query = kinds.OPERATIONS_OF_REQUEST
     stored = snapshot.read(lambda reader: rows_of(reader, query, names))

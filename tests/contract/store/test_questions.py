@@ -135,11 +135,11 @@ def check(reader: Reader, kind: type[Record], model: Model) -> None:
 
 
 def check_query(reader: Reader, query: Query[Any], model: Model) -> None:
-    found: dict[str, list[Record]] = {value: [] for value in (*WORDS, "Announced")}
+    expected: dict[str, list[Record]] = {value: [] for value in (*WORDS, "Announced")}
     for key in sorted(model):
         for value in set(query.values(model[key])):
-            found.setdefault(value, []).append(model[key])
-    for value, records in found.items():
+            expected.setdefault(value, []).append(model[key])
+    for value, records in expected.items():
         assert reader.select(query, value) == records
         assert list(every(reader, query, value, page=2)) == records
         behind = [record for record in records if record.key > "a"]
@@ -235,8 +235,8 @@ def check_pages(reader: Reader, hosts: list[Host]) -> None:
     for query in (query for query in QUERIES if query.kind is Host):
         [value] = query.values(hosts[0])
         for page in PAGES:
-            found = list(every(reader, query, value, page=page))
-            assert found == hosts, (query.name, page)
+            records = list(every(reader, query, value, page=page))
+            assert records == hosts, (query.name, page)
 
 
 def test_pages_of_any_size_join_without_a_gap(store: Store) -> None:
@@ -262,5 +262,5 @@ def test_pages_of_any_size_join_without_a_gap(store: Store) -> None:
 
 
 def test_queries_cover_known_kinds_only() -> None:
-    asked = {item.kind for item in itertools.chain(QUERIES, RANGES)}
-    assert asked <= set(KINDS)
+    kinds_asked = {item.kind for item in itertools.chain(QUERIES, RANGES)}
+    assert kinds_asked <= set(KINDS)

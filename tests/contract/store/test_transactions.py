@@ -334,16 +334,18 @@ def test_reader_sees_a_consistent_snapshot(store: Store) -> None:
 
 def test_any_thread_may_read_while_another_writes(store: Store) -> None:
     add_hosts(store, "h1")
-    seen: list[int | None] = []
+    capacities: list[int | None] = []
 
     def work(tx: Transaction) -> None:
         count_up(tx, "h1")
-        thread = threading.Thread(target=lambda: seen.append(capacity(store, "h1")))
+        thread = threading.Thread(
+            target=lambda: capacities.append(capacity(store, "h1"))
+        )
         thread.start()
         thread.join()
 
     store.transact(work)
-    assert seen == [0]
+    assert capacities == [0]
 
 
 def test_concurrent_writer_threads_lose_no_update(store: Store) -> None:

@@ -29,9 +29,9 @@ class _Open(Model):
         raise NotImplementedError
 
     def gate(self, state: State, course: Course) -> Gate:
-        found = super().gate(state, course)
-        is_unseen = found.blocker is not None and self.is_unseen(found.blocker)
-        return Gate() if is_unseen else found
+        gate = super().gate(state, course)
+        is_unseen = gate.blocker is not None and self.is_unseen(gate.blocker)
+        return Gate() if is_unseen else gate
 
 
 class NoBudget(_Open):
@@ -86,8 +86,8 @@ class NumberedTurns(Model):
     """Only the host with the lowest number is looked at, and only in the first place."""
 
     def in_turn(self, state: State, course: Course) -> list[int]:
-        found = super().in_turn(state, course)
-        return found if found[:1] == sorted(found)[:1] else []
+        hosts = super().in_turn(state, course)
+        return hosts if hosts[:1] == sorted(hosts)[:1] else []
 
 
 class NothingWithdrawn(Model):

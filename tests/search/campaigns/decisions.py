@@ -150,11 +150,11 @@ class Decisions:
     ) -> Course:
         """Return a course after a decision of the product; `key` names the decision."""
         known = course, hour, key
-        found = self._changed.get(known)
-        if found is None:
+        changed = self._changed.get(known)
+        if changed is None:
             campaign = decide(self.record(course, hour))
-            found = self._changed[known] = self.course(campaign, hour)
-        return found
+            changed = self._changed[known] = self.course(campaign, hour)
+        return changed
 
     # Decisions
 
@@ -228,8 +228,8 @@ class Decisions:
         """Return whether the campaign may announce its next host."""
         away = self.away(state) if self.setting.unavailable else 0
         key = course, state.hour, state.in_flight, away
-        found = self._gates.get(key)
-        if found is None:
+        decided = self._gates.get(key)
+        if decided is None:
             standing = Standing(
                 now=self.now(state.hour),
                 in_flight=state.in_flight,
@@ -240,8 +240,8 @@ class Decisions:
                 away_max=self.setting.unavailable or None,
             )
             record = self.record(course, state.hour)
-            found = self._gates[key] = gate.decide(record, standing)
-        return found
+            decided = self._gates[key] = gate.decide(record, standing)
+        return decided
 
     @property
     def hours(self) -> Hours:
@@ -273,17 +273,17 @@ class Decisions:
         """Return whether another campaign may start with a host."""
         opened = tuple(item.how if item.is_open else -1 for item in state.items)
         key = state.course.failed, state.course.has_ended, opened, host
-        found = self._free.get(key)
-        if found is None:
+        is_free = self._free.get(key)
+        if is_free is None:
             rows = Rows([self.record(state.course, 0), _request(), *_open(opened)])
             try:
                 campaign_hosts.check_free(rows, {f"h{host}"})
             except RefusedError:
-                found = False
+                is_free = False
             else:
-                found = True
-            self._free[key] = found
-        return found
+                is_free = True
+            self._free[key] = is_free
+        return is_free
 
 
 def _request() -> Request:

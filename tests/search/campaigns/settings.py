@@ -74,10 +74,10 @@ class Setting:
     @property
     def ends(self) -> tuple[int, ...]:
         """Return the number of hosts up to the end of each stage."""
-        found: list[int] = []
+        ends: list[int] = []
         for stage in self.stages:
-            found.append((found[-1] if found else 0) + stage.hosts)
-        return tuple(found)
+            ends.append((ends[-1] if ends else 0) + stage.hosts)
+        return tuple(ends)
 
     def stage_of(self, host: int) -> int:
         """Return the stage of a host, from 1."""

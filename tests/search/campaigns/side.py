@@ -217,13 +217,13 @@ class Side:
             (release, "recheck", "look"),
             (ending, "recovered", "look"),
         ]
-        kept = [getattr(home, name) for home, name, _ in places]
-        for (home, name, what), inner in zip(places, kept, strict=True):
+        originals = [getattr(home, name) for home, name, _ in places]
+        for (home, name, what), inner in zip(places, originals, strict=True):
             setattr(home, name, self._noted(what, inner))
         try:
             yield
         finally:
-            for (home, name, _), inner in zip(places, kept, strict=True):
+            for (home, name, _), inner in zip(places, originals, strict=True):
                 setattr(home, name, inner)
 
     def _noted(self, what: str, inner: Callable[..., Any]) -> Callable[..., Any]:

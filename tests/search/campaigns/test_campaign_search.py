@@ -47,10 +47,10 @@ def test_planted_bug_of_a_campaign_is_found(
     planted: Planted, record_property: Record
 ) -> None:
     report = Search(planted.model(planted.setting)).run()
-    what = (planted.model.__doc__ or "").strip()
-    record_property("search", f"planted: {what}\n{report}")
+    mistake = (planted.model.__doc__ or "").strip()
+    record_property("search", f"planted: {mistake}\n{report}")
     assert report.found is not None, "nothing was found"
     assert report.found.name == planted.caught_by, report
     length = len(report.found.trace)
-    row = [what.rstrip("."), report.found.name, f"{report.states:,}", str(length)]
+    row = [mistake.rstrip("."), report.found.name, f"{report.states:,}", str(length)]
     assert row in rows()

@@ -52,11 +52,11 @@ def resume(turn: Turn, who: int) -> None:
         left = turn.model.pauses_left(course.pauses, who)
     need(so=not course.has_ended and bool(course.halt or course.pauses))
     need(so=bool(course.halt) or left != course.pauses)
-    given = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
+    step_input = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
     if course.halt:
         turn.free_held()
     resumed = turn.model.resumed(course, turn.hour)
-    turn.course = turn.decisions.step(resumed, given)._replace(pauses=left)
+    turn.course = turn.decisions.step(resumed, step_input)._replace(pauses=left)
     _continue(turn)
 
 

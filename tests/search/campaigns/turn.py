@@ -84,13 +84,13 @@ class Turn:
         """Announce the next host, if it is its turn."""
         if self.course.has_ended or not self.prepare():
             return
-        found = self.model.in_turn(self.now(), self.course)
-        if not found:
+        hosts = self.model.in_turn(self.now(), self.course)
+        if not hosts:
             return
         if self.brake:
-            self.items[found[0]] = self.items[found[0]]._replace(is_braked=True)
+            self.items[hosts[0]] = self.items[hosts[0]]._replace(is_braked=True)
             return
-        for host in found:
+        for host in hosts:
             waits = self.obstacle(host)
             if waits == TURN:
                 self.announce(host)

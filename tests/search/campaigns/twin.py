@@ -129,9 +129,9 @@ class Twin(Side):
     def compare(self) -> None:
         """Compare what is stored; nobody may wait who can be announced or start."""
         state = self.state._replace(pending=0)
-        seen = self.stored()._replace(hour=state.hour)
-        if seen != state:
-            raise AssertionError("\n".join([*self.trace, *_differences(seen, state)]))
+        actual = self.stored()._replace(hour=state.hour)
+        if actual != state:
+            raise AssertionError("\n".join([*self.trace, *_differences(actual, state)]))
         quiet = settled(self.model, self.state)
         assert _told(quiet) == _told(state), (
             f"nobody has looked: {told(state)}, {told(quiet)}; {self.trace}"

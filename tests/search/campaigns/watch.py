@@ -189,10 +189,10 @@ class Watch:
     def _k7_counts(self, state: State) -> None:
         """K7: each host is in one place, and the counts say so."""
         course, how = state.course, [item.how for item in state.items]
-        said = course.done, course.skipped, course.failed.bit_count()
-        seen = how.count(DONE), how.count(SKIPPED), how.count(FAILED)
-        if said != seen:
-            raise BrokenError("K7", f"{said} are counted, and {seen} have ended")
+        counted = course.done, course.skipped, course.failed.bit_count()
+        ended = how.count(DONE), how.count(SKIPPED), how.count(FAILED)
+        if counted != ended:
+            raise BrokenError("K7", f"{counted} are counted, and {ended} have ended")
         if course.state == "Done" and how.count(DONE) + how.count(SKIPPED) != HOSTS:
             raise BrokenError(
                 "K7", f"it is done with {[HOW[course] for course in how]}"
@@ -211,13 +211,13 @@ class Watch:
 
     def _quiet(self, state: State) -> None:
         course = state.course
-        told = [
+        announced = [
             host
             for host, item in enumerate(state.items)
             if item.how in {ANNOUNCED, READY}
         ]
-        if course.halt and told:
-            raise BrokenError("K3", f"{names(told)} are still announced")
+        if course.halt and announced:
+            raise BrokenError("K3", f"{names(announced)} are still announced")
         for host, item in enumerate(state.items):
             if item.how == WAITING and not self._why_waits(state, host):
                 raise BrokenError("K7", f"nothing keeps h{host}, and it waits")

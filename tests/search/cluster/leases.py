@@ -127,9 +127,13 @@ def _steps(
         after, _ = _done(world, late, row, number)
         yield "has its late request done", after, replica._replace(late=None)
     if request is None:
-        for request_ in _requests(world, seat, row):
-            asked = replica._replace(request=request_)
-            yield f"sends {request_.kind}", row, _stopping(world, asked, request_)
+        for next_request in _requests(world, seat, row):
+            sending = replica._replace(request=next_request)
+            yield (
+                f"sends {next_request.kind}",
+                row,
+                _stopping(world, sending, next_request),
+            )
     elif request.done:
         yield "hears", row, _heard(world, replica, request)
         if request.kind != "read":  # as if it had not been sent
@@ -184,16 +188,16 @@ def _done(
 
 def _heard(world: World, replica: Replica, request: Request) -> Replica:
     seat, row = replica.seat, request.row
-    asked = 0.0 if world.counts_from_answer else request.asked
+    sent_at = 0.0 if world.counts_from_answer else request.asked
     now = request.asked if world.watches_from_question else 0.0
     if request.kind == "read":
         assert row is not None
         seat = lease.saw(seat, row, now=now)
     elif request.kind == "take" and row is not None:
-        seat = lease.took(seat, row, world.times, asked=asked, now=0.0)
+        seat = lease.took(seat, row, world.times, asked=sent_at, now=0.0)
     elif request.kind == "renew":
         seat = (
-            lease.renewed(seat, row, world.times, asked=asked, now=0.0)
+            lease.renewed(seat, row, world.times, asked=sent_at, now=0.0)
             if row is not None
             else lease.lost(seat, None, now=0.0)
         )
@@ -268,11 +272,11 @@ def _bare_seat(world: World, seat: Seat) -> Seat:
 def _bare_request(world: World, request: Request) -> Request:
     row = request.row
     counts = request.kind in {"take", "renew"} or world.watches_from_question
-    asked = max(request.asked, -world.times.lease) if counts else 0.0
+    sent_at = max(request.asked, -world.times.lease) if counts else 0.0
     if row is not None and request.kind != "read":
         # The leader compares the term only.
         row = changed(row, beat=0, holder="x")
-    return request._replace(asked=asked, row=row)
+    return request._replace(asked=sent_at, row=row)
 
 
 _ROW = LeaseRow(term=0, holder="x", url="", beat=0, number=0)

@@ -48,8 +48,8 @@ class Report:
     def __str__(self) -> str:
         """Return what it says to a person."""
         extent = "all of them" if self.complete else "no more were wanted"
-        seen = f"{self.states:,} states of the service, {extent}; {self.steps:,} steps"
-        lines = [f"{self.world}: {seen}, {self.seconds:.1f} s"]
+        size = f"{self.states:,} states of the service, {extent}; {self.steps:,} steps"
+        lines = [f"{self.world}: {size}, {self.seconds:.1f} s"]
         if self.found is None:
             lines.append(f"  all ends within {self.farthest} fair steps")
         else:

@@ -56,8 +56,8 @@ class StepDriver(HandDriver):
 
     def calls(self) -> list[Call]:
         """Return the calls that have not ended, by host."""
-        found = [self._calls[key].call for key in self.under_way()]
-        return sorted(found, key=lambda call: (call.host, call.operation_id))
+        calls = [self._calls[key].call for key in self.under_way()]
+        return sorted(calls, key=lambda call: (call.host, call.operation_id))
 
     def end_as(self, call: Call, verdict: Verdict) -> None:
         """Have a call end."""

@@ -56,9 +56,11 @@ class VisitWatch:
     def settled(self, mirror: Mirror) -> None:
         """Judge a state in which the service has nothing left to do."""
         [campaign] = mirror.table(CampaignRecord).values()
-        told = [x.host for x in mirror.operations.values() if x.state in WAITING_STATES]
+        hosts = [
+            x.host for x in mirror.operations.values() if x.state in WAITING_STATES
+        ]
         if campaign.halt is not None:
-            assert not told, f"K3: {told} are still announced: {campaign}"
+            assert not hosts, f"K3: {hosts} are still announced: {campaign}"
 
     def _braked(self, moment: Moment) -> None:
         """K1, K3: under the brake, no host is announced or started."""

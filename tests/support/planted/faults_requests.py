@@ -29,8 +29,8 @@ PAGE = b"<!doctype html>\n<title>Error</title>\n<h1>Error</h1>\n"
 )
 class DocumentByParameter(Endpoint):
     def answer(self, vm: str, request: Request, now: Micros) -> Response:
-        asked = request.query("vm")
-        other = asked[0] if asked and asked[0] in FLEET else vm
+        vms_named = request.query("vm")
+        other = vms_named[0] if vms_named and vms_named[0] in FLEET else vm
         return super().answer(other, request, now)
 
 

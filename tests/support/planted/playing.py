@@ -256,14 +256,14 @@ class Visit:
 
     def watching(self) -> Generator[Exchange]:
         """Look on for a round; at a change with every version, and by every VM."""
-        seen: dict[str, tuple[object, ...]] = {}
+        last_content: dict[str, tuple[object, ...]] = {}
         for _ in range(WATCHED):
             yield self.ask(request(), pause=LOOK)
             for vm in FLEET:
                 content = self.backend.story.content(vm)
-                if seen.get(vm) == content:
+                if last_content.get(vm) == content:
                     continue
-                seen[vm] = content
+                last_content[vm] = content
                 for version in VERSIONS if vm == ASKER else (NEWEST,):
                     target = f"{EVENTS}?api-version={version}"
                     yield self.ask(request(target=target), vm)

@@ -110,10 +110,10 @@ class Story:
         if self._moved is None:
             self._moved = now
             self.after(now, self.pace.gap if not self.pace.at_once else 0, self._play)
-        for vm_ in SCOPES[FLEET[vm].scope]:
-            view = self.views.get(vm_)
+        for member in SCOPES[FLEET[vm].scope]:
+            view = self.views.get(member)
             if view is None or self.is_over(view, now):
-                self.views[vm_] = View(asked=now)
+                self.views[member] = View(asked=now)
             else:
                 view.asked = now
         self.advance(now)
@@ -121,9 +121,9 @@ class Story:
 
     def keep(self, vm: str, now: Micros) -> None:
         """Take a valid POST: an enabled scope stays so."""
-        for vm_ in SCOPES[FLEET[vm].scope]:
-            if vm_ in self.views:
-                self.views[vm_].asked = now
+        for member in SCOPES[FLEET[vm].scope]:
+            if member in self.views:
+                self.views[member].asked = now
 
     def visible(self, vm: str) -> list[Event]:
         """Return the events of a VM's document."""

@@ -98,9 +98,9 @@ class Audience:
 
 def summary(event: dict[str, Any]) -> str:
     """Return an event of a document in few words."""
-    words = [event["EventStatus"], event["EventType"]]
-    words.append(f"[{', '.join(event['Resources'])}] by {event['EventSource']}")
-    text = " ".join(words)
+    parts = [event["EventStatus"], event["EventType"]]
+    parts.append(f"[{', '.join(event['Resources'])}] by {event['EventSource']}")
+    text = " ".join(parts)
     seconds = event["DurationInSeconds"]
     if seconds != DURATION_UNKNOWN:
         text += f", {seconds} s"

@@ -351,11 +351,11 @@ def carry_out(story: Story, block: Block) -> str:
         _one(story, first, lambda: fleet(story, first, block.commands[1:]))
         return story.told()
     for line in block.commands:
-        words = Words(line, story.names)
-        command = COMMANDS.get(words.name)
+        arguments = Words(line, story.names)
+        command = COMMANDS.get(arguments.name)
         if command is None:
-            raise words.error(f"there is no command {words.name}")
-        _one(story, words, lambda c=command, w=words: c(story, w))
+            raise arguments.error(f"there is no command {arguments.name}")
+        _one(story, arguments, lambda c=command, w=arguments: c(story, w))
     return story.told()
 
 

@@ -36,8 +36,8 @@ def clauses(text: str) -> tuple[str, ...]:
     """Return the clauses of the protocol that a transcript says it covers."""
     return tuple(
         clause.strip()
-        for found in _CLAUSES.findall(text)
-        for clause in found.split(",")
+        for group in _CLAUSES.findall(text)
+        for clause in group.split(",")
         if clause.strip()
     )
 

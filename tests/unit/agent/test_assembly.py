@@ -56,35 +56,35 @@ Make = Callable[..., Parts]
 def settings(directory: Path, text: str = "", **flags: str) -> Settings:
     file = directory / "agent.toml"
     file.write_text(text, encoding="utf-8")
-    given = {
+    all_flags = {
         "endpoint": NOBODY,
         "state": str(directory / "agent.db"),
         "listen": "",
         "name": "vm1",
         **{name.replace("__", "."): value for name, value in flags.items()},
     }
-    return load_settings(file=str(file), environ={}, flags=given)
+    return load_settings(file=str(file), environ={}, flags=all_flags)
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Make parts that are closed in the end; settings are flags."""
-    made: list[Parts] = []
+    agents: list[Parts] = []
 
     def parts(
         text: str = "", *, environ: dict[str, str] | None = None, **flags: str
     ) -> Parts:
-        made.append(
+        agents.append(
             Parts(
                 settings(tmp_path, text, **flags),
                 environ=environ or {},
                 clock=VirtualClock(START),
             )
         )
-        return made[-1]
+        return agents[-1]
 
     yield parts
-    for agent in made:
+    for agent in agents:
         agent.close()
 
 

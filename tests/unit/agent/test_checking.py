@@ -29,7 +29,7 @@ def told(
     endpoints = [at(address) for address in (first, *others)]
     environ = {"FOREWARN_AGENT_STATE": f"{directory}/agent.db"}
     environ["FOREWARN_AGENT_LISTEN"] = ""
-    found = list(
+    all_findings = list(
         findings(
             load_settings(environ=environ, flags={}),
             endpoint=endpoints[0],
@@ -40,7 +40,9 @@ def told(
     for endpoint in endpoints:
         endpoint.close()
     return [
-        finding for finding in found if finding.subject in {"endpoint", "dhcp", "name"}
+        finding
+        for finding in all_findings
+        if finding.subject in {"endpoint", "dhcp", "name"}
     ]
 
 
@@ -51,9 +53,9 @@ def test_other_addresses_are_tried_if_the_first_does_not_answer(tmp_path: Path) 
         scripted(DOCUMENT, NAME) as third,
         scripted() as fourth,
     ):
-        found = told(tmp_path, first, [second, third, fourth], ["option 245"])
-        assert all(finding.is_well for finding in found)
-        assert [f"{finding.subject}: {finding.text}" for finding in found] == [
+        results = told(tmp_path, first, [second, third, fourth], ["option 245"])
+        assert all(finding.is_well for finding in results)
+        assert [f"{finding.subject}: {finding.text}" for finding in results] == [
             "dhcp: option 245",
             f"endpoint: {third.url} answers with version 2020-07-01: 0 events",
             "name: web_0, by the endpoint",
@@ -63,9 +65,9 @@ def test_other_addresses_are_tried_if_the_first_does_not_answer(tmp_path: Path) 
 
 def test_no_address_answers(tmp_path: Path) -> None:
     with scripted(MISSING) as first, scripted(MISSING) as second:
-        found = told(tmp_path, first, [second], ["no server"])
-        assert not any(finding.is_well for finding in found)
-        assert [f"{finding.subject}: {finding.text}" for finding in found] == [
+        results = told(tmp_path, first, [second], ["no server"])
+        assert not any(finding.is_well for finding in results)
+        assert [f"{finding.subject}: {finding.text}" for finding in results] == [
             "dhcp: no server",
             f"endpoint: {first.url} returned no document: status 404",
             f"endpoint: {second.url} returned no document: status 404",
@@ -78,15 +80,15 @@ def test_answer_from_a_leased_address_is_enough(tmp_path: Path) -> None:
         scripted(DOCUMENT, NAME) as leased,
         scripted() as heard_of,
     ):
-        found = told(tmp_path, first, [leased, heard_of], ["no search was needed"])
-        assert [finding.subject for finding in found] == ["endpoint", "name"]
+        results = told(tmp_path, first, [leased, heard_of], ["no search was needed"])
+        assert [finding.subject for finding in results] == ["endpoint", "name"]
         assert not heard_of.requests
 
 
 def test_answer_from_the_first_address_is_enough(tmp_path: Path) -> None:
     with scripted(DOCUMENT, NAME) as first, scripted() as second:
-        found = told(tmp_path, first, [second], ["not to be heard"])
-        assert [finding.subject for finding in found] == ["endpoint", "name"]
+        results = told(tmp_path, first, [second], ["not to be heard"])
+        assert [finding.subject for finding in results] == ["endpoint", "name"]
         assert not second.requests
 
 
@@ -110,12 +112,14 @@ def test_handler_checks_use_the_name_of_this_vm(
     heard: list[str] = []
     with scripted(*answers) as server:
         endpoint = at(server)
-        found = findings(
+        results = findings(
             load_settings(environ=environ, flags={}),
             endpoint=endpoint,
             checks=[("handler drain", lambda vm: heard.append(vm) or [f"not {vm}"])],
         )
-        bad = [finding.text for finding in found if finding.subject == "handler drain"]
+        bad = [
+            finding.text for finding in results if finding.subject == "handler drain"
+        ]
         endpoint.close()
     assert heard == [told]
     assert bad == [f"not {told}"]

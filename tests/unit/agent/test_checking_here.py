@@ -20,14 +20,14 @@ from tests.support.scripted import plain, scripted
 
 
 def settings(directory: Path, **flags: str) -> Settings:
-    given = {
+    all_flags = {
         "endpoint": f"http://127.0.0.1:{free_port()}",
         "state": f"{directory}/agent.db",
         "listen": f"127.0.0.1:{free_port()}",
         "name": "web_0",
         **flags,
     }
-    return load_settings(environ={}, flags=given)
+    return load_settings(environ={}, flags=all_flags)
 
 
 def told(found: Settings, *what: str) -> list[Finding]:
@@ -131,14 +131,14 @@ def test_running_agent_passes_the_check(
     loaded = settings(tmp_path)
     agent = Resident(loaded, tmp_path)
     try:
-        mine = f"process {os.getpid()}"
+        this_process = f"process {os.getpid()}"
         by_hand = told(loaded, "agent", "listen", "state")
         assert [(finding.is_well, finding.subject) for finding in by_hand] == [
             (True, "state"),
             (True, "agent"),
             (True, "listen"),
         ]
-        assert by_hand[1].text == f"running: {mine}"
+        assert by_hand[1].text == f"running: {this_process}"
         assert by_hand[2].text.endswith("is in use by the running agent")
         # Another that would act there, and one that has its address.
         other = settings(
@@ -147,7 +147,7 @@ def test_running_agent_passes_the_check(
         if sys.platform == "linux":
             [beside] = told(other, "agent")
             assert not beside.is_well
-            assert mine in beside.text
+            assert this_process in beside.text
         [taken] = told(
             settings(
                 tmp_path, state=f"{tmp_path}/b.db", listen=loaded.watch.listen or ""
@@ -155,8 +155,9 @@ def test_running_agent_passes_the_check(
             "listen",
         )
         assert not taken.is_well
-        assert f"by another agent: {mine} with the journal '{tmp_path}/agent.db'" in (
-            taken.text
+        assert (
+            f"by another agent: {this_process} with the journal '{tmp_path}/agent.db'"
+            in (taken.text)
         )
     finally:
         agent.end()
@@ -213,11 +214,11 @@ def test_secret_check_passes_only_for_a_usable_secret(
         '[[handler]]\nname = "lb"\nkind = "webhook"\n'
         f'prepare = "http://127.0.0.1:1/"\nsecret_file = "{file}"\n'
     )
-    found = load_settings(
+    loaded = load_settings(
         file=str(toml),
         environ={},
         flags={"state": f"{tmp_path}/agent.db", "endpoint": "http://127.0.0.1:1"},
     )
-    [secret] = told(found, "secret_file")
+    [secret] = told(loaded, "secret_file")
     assert sentence in secret.text
     assert secret.is_well is (content == b"s3cret\n")

@@ -128,21 +128,21 @@ def test_try_shows_one_peer_query_until_the_event_starts(
         '[peers]\ntoken_file = "token"\nurl = "http://{{name}}:9465"\n'
     )
     file = write(tmp_path, {**EVENT, "Resources": ["web_1", "web_0", "web_2"]})
-    words = ("try", file, "--vm", "web_0", "--at", "2026-11-23T21:45:00Z")
+    command = ("try", file, "--vm", "web_0", "--at", "2026-11-23T21:45:00Z")
     head = [
         "  matches  rule 1",
         "  now      prepare with drain, in 5 m at most",
         "  now      ask web_1, web_2 whether they are prepared, every 2 s",
     ]
     (tmp_path / "agent.toml").write_text(toml.format("all"))
-    _, out, _ = agent(*words)
+    _, out, _ = agent(*command)
     assert out.splitlines()[2:] == [
         *head,
         "  not approved: not prepared yet: web_1, web_2",
     ]
     # With `leader`, silent peers are waited for only for a while.
     (tmp_path / "agent.toml").write_text(toml.format("leader"))
-    _, out, _ = agent(*words)
+    _, out, _ = agent(*command)
     assert out.splitlines()[2:] == [*head, "  NotBefore - 14m approve"]
 
 
@@ -187,9 +187,9 @@ def test_try_shows_nothing_of_an_event_after_its_start(
     toml = (tmp_path / "agent.toml").read_text()
     window = '[[window]]\nbegins = "23:00"\nends = "24:00"\n'
     (tmp_path / "agent.toml").write_text(toml + window)
-    words = ("--vm", "web_0", "--at", "2026-11-23T21:00:00Z")
+    options = ("--vm", "web_0", "--at", "2026-11-23T21:00:00Z")
     later = {**EVENT, "EventId": "E2", "NotBefore": "Mon, 23 Nov 2026 23:30:00 GMT"}
-    _, out, _ = agent("try", write(tmp_path, EVENT, later), *words)
+    _, out, _ = agent("try", write(tmp_path, EVENT, later), *options)
     first, second = out.split("Reboot Scheduled E2")
     assert "NotBefore +" not in out
     assert "approve" not in first.replace("not approved", "")

@@ -47,8 +47,8 @@ def test_unit_for_a_missing_settings_file_has_a_warning(
     """It may be written on another machine, or before the file; not without a word."""
     monkeypatch.setattr(installing, "UNIT_FILE", f"{tmp_path}/agent.service")
     missing = f"{tmp_path}/none.toml"
-    words = ("install", "--config", missing)
-    assert front.main([*words, "--write"]) == 0
+    command = ("install", "--config", missing)
+    assert front.main([*command, "--write"]) == 0
     output = capsys.readouterr().out
     assert f"  write {missing}: without it the agent does not start\n" in output
     unit = (tmp_path / "agent.service").read_text()

@@ -88,8 +88,8 @@ class Loop:
 
     def give(self, *inputs: Input) -> None:
         """Turn with these; without any, as when nothing came in for a second."""
-        for input_ in inputs:
-            self.inbox.put(input_)
+        for message in inputs:
+            self.inbox.put(message)
         self.agent.turn()
 
     def prepare(self) -> None:

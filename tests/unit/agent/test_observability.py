@@ -75,7 +75,7 @@ ENDED = Step(
 
 
 def task(**changes: object) -> Task:
-    given: dict[str, object] = {
+    fields: dict[str, object] = {
         "event_id": "E1",
         "notice": NOTICE,
         "mine": True,
@@ -83,7 +83,7 @@ def task(**changes: object) -> Task:
         "seen": SECOND,
         **changes,
     }
-    return Task(**given)  # pyright: ignore[reportArgumentType]
+    return Task(**fields)  # pyright: ignore[reportArgumentType]
 
 
 class Scene:
@@ -205,16 +205,16 @@ def test_status_explains_that_missing_answers_end_no_event() -> None:
     scene.watched = Watched(failures=3, detail="timed out")
     scene.status = AgentStatus(memory=Memory(name="web_0", tasks=(task(),)))
     document = json.loads(scene.get("/status").body)
-    told = list(status.words_of(document, now=MINUTE))
+    lines = list(status.words_of(document, now=MINUTE))
     assert (
         "  presence    as in the last document; missing answers do not end an event"
-        in told
+        in lines
     )
     document["events"][0]["doubt"] = "no document lists it"
-    told = "\n".join(status.words_of(document, now=MINUTE))
+    text = "\n".join(status.words_of(document, now=MINUTE))
     assert (
         "no document lists it; this time does not count while the endpoint is silent"
-        in told
+        in text
     )
 
 
@@ -273,10 +273,10 @@ def test_decisions_runs_and_approvals_are_counted() -> None:
     memory = Memory(tasks=(task(steps=(RUNNING,)),))
     counted.decided(memory, [Note(at=0, kind=NoteKind.SEEN)])
     counted.decided(Memory(tasks=(task(steps=(ENDED,), tries=1),)))
-    given = task(steps=(ENDED,), tries=2, consent=Consent.GIVEN)
-    counted.decided(Memory(tasks=(given,)))
-    counted.decided(Memory(tasks=(given,)))
-    text = counted.text(metrics.now_of(Memory(tasks=(given,))))
+    approved = task(steps=(ENDED,), tries=2, consent=Consent.GIVEN)
+    counted.decided(Memory(tasks=(approved,)))
+    counted.decided(Memory(tasks=(approved,)))
+    text = counted.text(metrics.now_of(Memory(tasks=(approved,))))
     assert value(text, 'forewarn_agent_decisions_total{kind="seen"}') == 1
     assert value(text, 'forewarn_agent_events_seen_total{type="Reboot"}') == 1
     assert value(text, 'forewarn_agent_notice_seconds_sum{type="Reboot"}') == 899
@@ -385,11 +385,11 @@ def said(place: tuple[str, int], *pieces: bytes) -> str:
         with contextlib.suppress(OSError):
             for piece in pieces:
                 connection.sendall(piece)
-        found = b""
+        received = b""
         with contextlib.suppress(ConnectionResetError):
             while piece := connection.recv(65_536):
-                found += piece
-    return found.decode()
+                received += piece
+    return received.decode()
 
 
 def test_a_request_in_pieces_is_answered_once(served: tuple[str, int]) -> None:

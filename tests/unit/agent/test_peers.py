@@ -21,14 +21,14 @@ def said(
     body: bytes, caplog: pytest.LogCaptureFixture, *, status: str = "200 OK"
 ) -> PeerResponse | str:
     """Return what is made of an answer: what it says, or the complaint."""
-    told: queue.SimpleQueue[PeerResponse] = queue.SimpleQueue()
+    responses: queue.SimpleQueue[PeerResponse] = queue.SimpleQueue()
     with scripted(plain(body, status=status)) as server:
         peers = Peers(
             lambda _: server.url,
             token="t0ken",
             timeout=5 * SECOND,
             clock=SystemClock(),
-            tell=told.put,
+            tell=responses.put,
         )
         peers.ask(AskPeers(event_id="A/B", names=("web_1",)))
         for thread in threading.enumerate():
@@ -36,7 +36,7 @@ def said(
                 thread.join(PATIENCE_SECONDS)
         assert server.requests[0].startswith(b"GET /v1/events/A%2FB HTTP/1.1\r\n")
         assert b"Authorization: Bearer t0ken\r\n" in server.requests[0]
-    return caplog.messages[0] if told.empty() else told.get()
+    return caplog.messages[0] if responses.empty() else responses.get()
 
 
 @pytest.mark.parametrize("vm", ["web_1", "WEB_1", ""])

@@ -170,10 +170,10 @@ def test_one_vm_is_prepared_at_a_time(cook: Cook) -> None:
         assert life.sent == [freeze.event_id]
         life.end("pool")
         life.end("checkpoint")
-        asked = life.lock_asked[-1]
-        assert isinstance(asked, TakeLock)
+        request = life.lock_asked[-1]
+        assert isinstance(request, TakeLock)
         is_free = not slot
-        slot.append(asked.holder)
+        slot.append(request.holder)
         life.lock_says(LockAnswer.TAKEN if is_free else LockAnswer.REFUSED)
         assert (event.event_id in life.sent) is is_free
     gone(first)

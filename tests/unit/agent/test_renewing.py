@@ -97,10 +97,10 @@ def reader(*given: Settings | CommandFailedError) -> Callable[[], Settings]:
     left = list(given)
 
     def read() -> Settings:
-        found = left.pop(0)
-        if isinstance(found, CommandFailedError):
-            raise found
-        return found
+        outcome = left.pop(0)
+        if isinstance(outcome, CommandFailedError):
+            raise outcome
+        return outcome
 
     return read
 
@@ -305,14 +305,14 @@ def test_lookup_of_the_running_agent_reports_the_copy(
     # Also one who sits before a terminal.
     monkeypatch.setattr(order, "has_terminal", lambda: True)
     messages: list[str] = []
-    asked = replace(ordered(file, environ), tell=messages.append)
-    assert asked.settings_of_running().watch.poll == 7_000_000
+    order_of_check = replace(ordered(file, environ), tell=messages.append)
+    assert order_of_check.settings_of_running().watch.poll == 7_000_000
     assert messages[0].startswith(
         "forewarn: the settings are refused, so the last good ones are in effect: "
     )
     file.write_text('poll = "9s"\n', encoding="utf-8")
     messages.clear()
-    assert asked.settings_of_running().watch.poll == 9_000_000
+    assert order_of_check.settings_of_running().watch.poll == 9_000_000
     assert messages == []
 
 
@@ -380,11 +380,11 @@ def test_other_settings_may_change_at_any_time() -> None:
 
 
 def test_refusal_names_the_work_in_progress() -> None:
-    said = {name: refused(watching(name="x"), BUSY[name]) for name in BUSY}
-    assert "event E1 is prepared, and the change would lose it" in said["prepared"]
-    assert "the recovery from event E1 is pending" in said["owed"]
-    assert "the approval of event E1 is given" in said["approved"]
-    assert "lock web is held" in said["locked"]
+    refusals = {name: refused(watching(name="x"), BUSY[name]) for name in BUSY}
+    assert "event E1 is prepared, and the change would lose it" in refusals["prepared"]
+    assert "the recovery from event E1 is pending" in refusals["owed"]
+    assert "the approval of event E1 is given" in refusals["approved"]
+    assert "lock web is held" in refusals["locked"]
 
 
 def test_reload_refuses_a_file_that_lost_its_handlers() -> None:

@@ -177,9 +177,9 @@ def test_secret_is_masked_in_any_surrounding_text(
 ) -> None:
     """Text of a few letters, so that its beginning often repeats within it."""
     text = f"{before}{secret}{behind}"
-    for said in (masked(text, [secret]), foreign.told(text, most, also=[secret])):
-        for piece in said.split(MASK):
+    for shown in (masked(text, [secret]), foreign.told(text, most, also=[secret])):
+        for piece in shown.split(MASK):
             assert secret not in piece
-        assert len(said) <= max(most, len(masked(text, [secret])))
+        assert len(shown) <= max(most, len(masked(text, [secret])))
     quoted = f"{before}{quote(secret, safe='')}{behind}"
     assert quote(secret, safe="") not in masked(quoted, [secret])

@@ -26,9 +26,9 @@ class Held:
 
 
 def test_hung_endpoint_uses_few_threads_and_each_approval_is_sent_once() -> None:
-    told: queue.SimpleQueue[ApprovalResult] = queue.SimpleQueue()
+    results: queue.SimpleQueue[ApprovalResult] = queue.SimpleQueue()
     held = Held()
-    sending = Sender(lambda: held.approve, told.put)
+    sending = Sender(lambda: held.approve, results.put)
     ids = [f"E{number}" for number in range(100)]
     for event_id in ids:
         sending.ask(Send(event_id=event_id, attempt=1))
@@ -37,9 +37,9 @@ def test_hung_endpoint_uses_few_threads_and_each_approval_is_sent_once() -> None
     assert held.come.empty()
     sending.ask(Send(event_id="E99", attempt=1))
     held.gate.set()
-    answered = [told.get(timeout=PATIENCE_SECONDS).event_id for _ in ids]
+    answered = [results.get(timeout=PATIENCE_SECONDS).event_id for _ in ids]
     assert sorted(answered) == sorted(ids)
-    assert told.empty()
+    assert results.empty()
 
 
 def test_approval_without_a_thread_stays_wanted(

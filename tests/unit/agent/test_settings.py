@@ -459,7 +459,7 @@ def test_each_error_of_a_handler_kind_is_reported_once(
     if not told:
         assert load(tmp_path, f"[[handler]]\n{text}\n").handlers
         return
-    found = faults(tmp_path, f"[[handler]]\n{text}\n")
-    assert len(found) == len(told), found
-    for sentence, wanted in zip(found, told, strict=True):
+    sentences = faults(tmp_path, f"[[handler]]\n{text}\n")
+    assert len(sentences) == len(told), sentences
+    for sentence, wanted in zip(sentences, told, strict=True):
         assert re.search(wanted, sentence), sentence

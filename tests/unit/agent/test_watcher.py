@@ -230,17 +230,17 @@ def test_internal_error_does_not_stop_polling(
 def test_document_that_could_not_be_reported_is_reported_again() -> None:
     clock = VirtualClock(START)
     endpoint = FakeEndpoint([changed(QUIET), same(QUIET)], clock)
-    told: list[Polled] = []
+    reports: list[Polled] = []
 
     def tell(polled: Polled) -> None:
-        told.append(polled)
-        if len(told) == 1:
+        reports.append(polled)
+        if len(reports) == 1:
             raise RuntimeError("no capacity")
 
     watcher = Watcher(endpoint, pace=Pace(), clock=clock, tell=tell, name="vm_0")
     for _ in range(4):
         watcher.turn()
-    assert len(told) == 3
+    assert len(reports) == 3
 
 
 def test_full_document_is_requested_once_a_minute() -> None:
@@ -410,10 +410,14 @@ def test_poll_stopped_by_the_agent_is_not_a_failure_of_the_endpoint() -> None:
 def test_name_that_differs_from_the_journal_is_logged(
     called: str, former: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = Watching(changed(QUIET))
-    told: list[Polled] = []
+    watching = Watching(changed(QUIET))
+    reports: list[Polled] = []
     watcher = Watcher(
-        asked.endpoint, pace=Pace(), clock=asked.clock, tell=told.append, called=called
+        watching.endpoint,
+        pace=Pace(),
+        clock=watching.clock,
+        tell=reports.append,
+        called=called,
     )
     watcher.turn()
     assert (watcher.view.name, watcher.view.former) == ("vm_0", former)

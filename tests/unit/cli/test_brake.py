@@ -30,8 +30,8 @@ def test_brake_is_shown_with_who_put_it_on_and_why(forewarn: Run) -> None:
     assert ended.out.startswith(
         f"the brake is on until `forewarn brake off`, by operator: {REASON}; it came on at "
     )
-    told = shown(forewarn)
-    assert (told["on"], told["by"], told["reason"]) == (True, "operator", REASON)
+    brake = shown(forewarn)
+    assert (brake["on"], brake["by"], brake["reason"]) == (True, "operator", REASON)
     assert forewarn("brake", "off").out == "the brake is off\n"
     assert shown(forewarn) == off
 
@@ -80,8 +80,8 @@ def test_lost_vms_put_the_brake_on_and_withdraw_announced_work(
     service.do(lambda: service.gateway.enable("web_0"))
     assert forewarn("maintain", "h1", "--impact", "reboot").status == 0
     assert forewarn("fail", "db_0", "db_1").status == 0
-    told = shown(forewarn)
-    assert told["losses"] == {
+    brake = shown(forewarn)
+    assert brake["losses"] == {
         "what": "vms",
         "rack": None,
         "count": 2,
@@ -89,7 +89,7 @@ def test_lost_vms_put_the_brake_on_and_withdraw_announced_work(
         "within": "10m",
         "named": ["db_0", "db_1"],
     }
-    assert (told["by"], told["reason"], told["withdraws"]) == ("brake", None, True)
+    assert (brake["by"], brake["reason"], brake["withdraws"]) == ("brake", None, True)
     why = "because 2 VMs were lost within 10 m, more than 1: db_0, db_1"
     message = forewarn("brake", "show").out
     assert message.startswith(

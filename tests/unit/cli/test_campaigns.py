@@ -73,11 +73,11 @@ def test_page_has_each_host_with_its_place(
     assert ended.status == 0, ended.err
     plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
     assert "<title>plan: kernel-6.12</title>" in page.read_text(encoding="utf-8")
-    told = told_in(page)
-    assert [host["host"] for host in told["hosts"]] == [
+    page_data = told_in(page)
+    assert [host["host"] for host in page_data["hosts"]] == [
         host["host"] for host in plan["hosts"]
     ]
-    assert all({"cluster", "rack"} <= set(host) for host in told["hosts"])
+    assert all({"cluster", "rack"} <= set(host) for host in page_data["hosts"])
 
 
 def test_plan_names_hosts_of_other_campaigns_and_what_frees_them(

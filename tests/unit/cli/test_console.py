@@ -31,16 +31,16 @@ def token(service: Served) -> str:
 @pytest.fixture
 def removers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Removers]:
     """Return the processes that remove files later; they end with the test."""
-    found: Removers = []
+    processes: Removers = []
 
     class Remover(subprocess.Popen[bytes]):
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
-            found.append(self)
+            processes.append(self)
 
     monkeypatch.setattr(subprocess, "Popen", Remover)
-    yield found
-    for process in found:
+    yield processes
+    for process in processes:
         process.kill()
         process.wait()
 
@@ -52,17 +52,17 @@ def opened(
     removers: Removers,
 ) -> list[str]:
     """Return the addresses that a browser gets."""
-    found: list[str] = []
+    urls: list[str] = []
 
     def opens(url: str) -> bool:
-        found.append(url)
+        urls.append(url)
         return True
 
     for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(webbrowser, "open", opens)
-    return found
+    return urls
 
 
 def who_has(service: Served, url: str) -> Any:

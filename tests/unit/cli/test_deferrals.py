@@ -113,8 +113,8 @@ def test_coming_work_of_others_is_unknown_and_an_operator_names_a_tenant(
     forewarn: Run, tenant: tuple[str, str]
 ) -> None:
     assert forewarn("maintain", "h1", "h2", "--impact", "reboot").status == 0
-    for words in (("--vm", "db_0"), ("--scope", "db"), ("--tenant", "bank")):
-        ended = forewarn("upcoming", *words, *tenant)
+    for options in (("--vm", "db_0"), ("--scope", "db"), ("--tenant", "bank")):
+        ended = forewarn("upcoming", *options, *tenant)
         assert (ended.status, ended.out) == (4, "")
         assert "there is no" in ended.err
     ended = forewarn("upcoming")

@@ -128,14 +128,14 @@ def test_six_thousand_vms_of_four_hundred_hosts(
 @pytest.fixture
 def libvirts(tmp_path: Path) -> FakeLibvirts:
     """Return two hosts, with a VM on each."""
-    found = FakeLibvirts(tmp_path / "hosts", "h2", "h1")
+    fakes = FakeLibvirts(tmp_path / "hosts", "h2", "h1")
     ip = "<ip address='192.0.2.5'/>"
-    found.start("web_1", "h2", devices=interface(ip))
-    found.start("web_0", "h1", devices=interface("<mac address='52:54:00:AA:00:01'/>"))
+    fakes.start("web_1", "h2", devices=interface(ip))
+    fakes.start("web_0", "h1", devices=interface("<mac address='52:54:00:AA:00:01'/>"))
     host = "<host mac='52:54:00:aa:00:01' ip='192.0.2.4'/>"
     network = f"<network><ip><dhcp>{host}</dhcp></ip></network>"
     (tmp_path / "hosts" / "h1" / "default.network").write_text(network)
-    return found
+    return fakes
 
 
 def interface(inside: str) -> str:
@@ -192,19 +192,19 @@ def test_inventory_of_libvirt_is_refused_unless_it_is_complete(
     fault: str,
     told: str,
 ) -> None:
-    words = words_for(
+    command = words_for(
         libvirts, tmp_path, "h1", "../hosts/h1" if fault == "twice" else "h2"
     )
     if fault == "hang":
         libvirts.fault("h2", "hang")
         # On a busy machine, the program starts and ends slowly.
         monkeypatch.setattr(commands, "HOST_SHARE", 0.1)
-        words += ["--timeout", "1m"]
+        command += ["--timeout", "1m"]
     elif fault == "runs twice":
         libvirts.start("web_0", "h2")
     else:
         libvirts.fault("h2", fault)
-    ended = forewarn(*words)
+    ended = forewarn(*command)
     assert (ended.status, ended.out) == (1, "")
     assert told in ended.err
 

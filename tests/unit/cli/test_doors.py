@@ -31,8 +31,8 @@ def test_service_url_is_classified(
     url: str, socket: str, *, is_here: bool, is_private: bool
 ) -> None:
     place = Place.of(url)
-    found = (place.socket, place.is_here, place.is_private)
-    assert found == (socket, is_here, is_private)
+    classified = (place.socket, place.is_here, place.is_private)
+    assert classified == (socket, is_here, is_private)
 
 
 @pytest.mark.parametrize("url", ["unix:run/api", "ftp://x", "http://", "x"])

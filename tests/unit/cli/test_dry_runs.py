@@ -102,8 +102,8 @@ def test_decision_after_that_of_another_is_refused(
 ) -> None:
     forewarn("campaign", "start", str(file), "--plan", digest(forewarn, file))
     revision = parsed(forewarn, "campaign", "show", "kernel")["revision"]
-    seen = ("kernel", "--revision", revision, "--reason", "a look")
-    assert forewarn("campaign", "pause", *seen).status == 0
-    ended = forewarn("campaign", "halt", *seen)
+    arguments = ("kernel", "--revision", revision, "--reason", "a look")
+    assert forewarn("campaign", "pause", *arguments).status == 0
+    ended = forewarn("campaign", "halt", *arguments)
     assert ended.status == 4
     assert "campaign kernel has changed since you looked: campaign paused" in ended.err

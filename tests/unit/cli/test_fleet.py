@@ -33,8 +33,8 @@ def test_every_problem_is_reported_with_its_location(
     here: Path, service: Served, forewarn: Run
 ) -> None:
     (here / "bad.toml").write_text(BAD)
-    for words in (["validate"], ["apply"], ["apply", "--dry-run"]):
-        ended = forewarn("fleet", *words, "bad.toml")
+    for command in (["validate"], ["apply"], ["apply", "--dry-run"]):
+        ended = forewarn("fleet", *command, "bad.toml")
         assert (ended.status, ended.out) == (2, "")
         first, second, last, *_ = ended.err.splitlines()
         assert first.startswith("bad.toml:3: vm.host: there is no host")
@@ -58,8 +58,8 @@ def test_apply_prints_the_changes(here: Path, service: Served, forewarn: Run) ->
 
 def test_empty_file_removes_nothing(here: Path, service: Served, forewarn: Run) -> None:
     (here / "fleet.toml").write_text("")
-    for words in ([], ["--dry-run"]):
-        ended = forewarn("fleet", "apply", *words)
+    for options in ([], ["--dry-run"]):
+        ended = forewarn("fleet", "apply", *options)
         assert (ended.status, ended.out) == (4, "")
         assert (
             "the fleet file is empty; applying it would remove everything ("
@@ -75,10 +75,10 @@ def test_empty_file_removes_nothing(here: Path, service: Served, forewarn: Run) 
 def test_errors_in_standard_input_name_it(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for words in (["validate"], ["apply"]):
+    for command in (["validate"], ["apply"]):
         text = io.TextIOWrapper(io.BytesIO(BAD.encode()))
         monkeypatch.setattr("sys.stdin", text)
-        ended = forewarn("fleet", *words, "-")
+        ended = forewarn("fleet", *command, "-")
         assert ended.err.startswith("(standard input):3: ")
 
 
@@ -197,18 +197,18 @@ def test_an_inventory_is_merged_next_to_a_file_by_hand(
     (here / "fleet.toml").write_text(FLEET)
     assert forewarn("fleet", "apply").out == "nothing to change\n"
     file.write_text('[[host]]\nname = "n1"\n' + "".join(vms[3:]))
-    words = ("fleet", "apply", "inventory.toml", "--inventory")
+    command = ("fleet", "apply", "inventory.toml", "--inventory")
     for more in ((), ("--dry-run",)):
-        ended = forewarn(*words, *more)
+        ended = forewarn(*command, *more)
         assert (ended.status, ended.out) == (4, "")
         assert "would remove 3 of 5 VMs; one run may remove 1 (2%)" in ended.err
         assert "`fleet apply --inventory --removals-max 3`" in ended.err
-    words = (*words, "--removals-max", "60%")
-    ended = forewarn(*words)
+    command = (*command, "--removals-max", "60%")
+    ended = forewarn(*command)
     once = "vm n0 is not in the inventory; the next run without it removes it\n"
     assert ended.out.startswith(once)
     assert ended.out.endswith("\napplied\n")
-    ended = forewarn(*words)
+    ended = forewarn(*command)
     assert ended.out == "- vm n0\n- vm n1\n- vm n2\napplied\n"
     names = {
         vm["name"] for vm in json.loads(forewarn("fleet", "show", "--json").out)["vms"]

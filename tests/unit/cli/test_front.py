@@ -45,8 +45,8 @@ def test_every_command_has_help_with_examples(forewarn: Run, command: Command) -
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_examples_of_each_command_parse(command: Command) -> None:
     for example in command.examples:
-        words = shlex.split(example)[1:]
-        arguments = parser.build(words).parse_args(words)
+        example_words = shlex.split(example)[1:]
+        arguments = parser.build(example_words).parse_args(example_words)
         assert isinstance(arguments, argparse.Namespace)
         assert arguments.chosen is command
 
@@ -103,8 +103,8 @@ def test_package_without_extras_shows_help_and_checks_files_and_endpoints(
     assert "is valid" in run("fleet", "validate", str(file)).stdout
     nobody = run("conform", "http://127.0.0.1:9")
     assert (nobody.returncode, "cannot reach" in nobody.stderr) == (3, True)
-    for words in (["serve"], ["operations"], ["reboot", "web_0"]):
-        ended = run(*words)
+    for command in (["serve"], ["operations"], ["reboot", "web_0"]):
+        ended = run(*command)
         assert ended.returncode == 2
         assert "which is not installed" in ended.stderr
         assert "pip install 'forewarn[server]'" in ended.stderr

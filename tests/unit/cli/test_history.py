@@ -12,12 +12,12 @@ Run = Callable[..., Ended]
 
 
 def test_unknown_name_is_refused(service: Served, forewarn: Run) -> None:
-    for words in (
+    for command in (
         ("history", "--vm", "nope"),
         ("history", "--summary", "--vm", "nope"),
         ("availability", "--vm", "nope"),
     ):
-        ended = forewarn(*words)
+        ended = forewarn(*command)
         assert (ended.status, ended.out) == (4, "")
         assert "there is no VM 'nope'" in ended.err
 

@@ -34,8 +34,8 @@ def test_operations_are_printed_as_a_json_array(service: Served, forewarn: Run) 
     forewarn("fail", "web_0")
     forewarn("restore", "web_0")
     assert json.loads(forewarn("operations", "--json").out) == []
-    for words in (["--all"], ["--state", "done"]):
-        (operation,) = json.loads(forewarn("operations", "--json", *words).out)
+    for options in (["--all"], ["--state", "done"]):
+        (operation,) = json.loads(forewarn("operations", "--json", *options).out)
         assert operation["state"] == "Done"
 
 
@@ -54,8 +54,8 @@ def test_every_page_is_requested(service: Served, forewarn: Run) -> None:
     for vm in ("web_0", "web_1", "db_1"):
         forewarn("fail", vm)
     with closing(client_module.Client(service.url)) as client:
-        found = list(client.every("operations", "operations", {"limit": "1"}))
-    assert len(found) == 3
+        operations = list(client.every("operations", "operations", {"limit": "1"}))
+    assert len(operations) == 3
 
 
 def test_explain_lists_the_reasons_of_an_operation(
@@ -107,10 +107,10 @@ def test_problems_are_watched_until_they_end(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forewarn("fail", "h1")
-    told: list[dict[str, str]] = []
+    problems: list[dict[str, str]] = []
 
     def printing(value: dict[str, str]) -> None:
-        told.append(value)
+        problems.append(value)
         if "ended" in value:
             raise KeyboardInterrupt
         threading.Thread(
@@ -121,7 +121,7 @@ def test_problems_are_watched_until_they_end(
 
     monkeypatch.setattr(output, "json_line", printing)
     assert forewarn("problems", "--watch", "--json").status == 0
-    assert [problem["kind"] for problem in told] == ["vm-down", "vm-down"]
+    assert [problem["kind"] for problem in problems] == ["vm-down", "vm-down"]
 
 
 def test_waits_and_capacity_are_printed_as_tables(
@@ -281,12 +281,12 @@ def test_lists_and_history_are_filtered_by_rollout(
     forewarn("maintain", "h1", "--impact", "freeze")
     forewarn("maintain", "h2", "--impact", "freeze")
     _, second = json.loads(forewarn("rollout", "list", "--json").out)
-    asked = ("--rollout", second["rollout"])
-    assert "host h2" in forewarn("operations", *asked).out
-    assert "host h1" not in forewarn("operations", *asked).out
-    (account,) = json.loads(forewarn("history", "--summary", "--json", *asked).out)
+    options = ("--rollout", second["rollout"])
+    assert "host h2" in forewarn("operations", *options).out
+    assert "host h1" not in forewarn("operations", *options).out
+    (account,) = json.loads(forewarn("history", "--summary", "--json", *options).out)
     assert account["target"] == "h2"
-    entries = json.loads(forewarn("history", "--json", *asked).out)
+    entries = json.loads(forewarn("history", "--json", *options).out)
     assert all(f"request:{second['rollout']}" in entry["subjects"] for entry in entries)
     assert forewarn("operations", "--rollout", "ro-none").status == 4
 

@@ -347,8 +347,8 @@ def test_file_without_names_is_a_usage_error(
 ) -> None:
     file = tmp_path / "names.txt"
     file.write_text("\n", encoding="utf-8")
-    for words in (["fail"], ["operations"], ["fleet", "show"], ["history"]):
-        ended = forewarn(*words, "--file", str(file))
+    for command in (["fail"], ["operations"], ["fleet", "show"], ["history"]):
+        ended = forewarn(*command, "--file", str(file))
         assert (ended.status, ended.out) == (2, "")
         assert f"{file} has no names" in ended.err
 

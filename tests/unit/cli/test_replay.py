@@ -60,11 +60,13 @@ def found(
         ]
     )
     lines = capsys.readouterr().out.splitlines()
-    told = [line.split(None, 1)[1] for line in lines]
-    kept = [line for line in told if line.startswith(("passed", "failed", "skipped"))]
+    texts = [line.split(None, 1)[1] for line in lines]
+    verdicts = [
+        line for line in texts if line.startswith(("passed", "failed", "skipped"))
+    ]
     [suite] = ET.parse(report).getroot().findall("testsuite")
     assert suite.get("name") == file.stem
-    return status, kept, suite
+    return status, verdicts, suite
 
 
 @pytest.mark.parametrize(
@@ -129,9 +131,9 @@ def test_a_replay_that_takes_too_long_fails(
 ) -> None:
     file = recordings.write(tmp_path / "life.jsonl", played(seconds=600))
     report = tmp_path / "report.xml"
-    words = ["--replay", str(file), "--wait", "0s", "--expect", "none"]
-    words += ["--timeout", "200ms", "--junit", str(report)]
-    assert main(["simulate", *words]) == 1
+    options = ["--replay", str(file), "--wait", "0s", "--expect", "none"]
+    options += ["--timeout", "200ms", "--junit", str(report)]
+    assert main(["simulate", *options]) == 1
     [error] = ET.parse(report).getroot().iter("error")
     message = str(error.get("message"))
     assert message.startswith("it did not end within 0.2 s (--timeout); it waited for")

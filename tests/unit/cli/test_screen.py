@@ -98,8 +98,8 @@ def words(text: str) -> list[list[str]]:
 
 
 def test_picture_shows_what_each_vm_is_served_and_what_comes_next() -> None:
-    found = shown(rendered(PICTURE, [NEWS], width=110, playing="platform-reboot"))
-    assert words(found) == words(SHOWN)
+    picture = shown(rendered(PICTURE, [NEWS], width=110, playing="platform-reboot"))
+    assert words(picture) == words(SHOWN)
 
 
 def test_terminal_escapes_in_names_are_removed() -> None:

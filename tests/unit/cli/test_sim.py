@@ -18,8 +18,8 @@ Run = Callable[..., Ended]
 @pytest.fixture(scope="module")
 def running() -> Iterator[Simulation]:
     loop = LoopThread()
-    with simulation(loop) as found:
-        yield found
+    with simulation(loop) as simulator:
+        yield simulator
     loop.close()
 
 

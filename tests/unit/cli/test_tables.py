@@ -100,8 +100,8 @@ def words_of(run: Run, line: str) -> list[str]:
 def named(text: str) -> str:
     """Return a text with other ids of the same form, which are the same each time."""
     for pattern in (IDS, GUIDS):
-        found = list(dict.fromkeys(pattern.findall(text)))
-        for number, identifier in enumerate(found):
+        identifiers = list(dict.fromkeys(pattern.findall(text)))
+        for number, identifier in enumerate(identifiers):
             size = len(str(number))
             text = text.replace(
                 identifier,
@@ -116,12 +116,12 @@ def test_each_list_is_complete_at_each_width(
     terminal: Terminal,
     request: pytest.FixtureRequest,
 ) -> None:
-    found = [(line, words_of(forewarn, line)) for line in LISTS]
-    piped = {line: forewarn(*words).out for line, words in found}
+    commands = [(line, words_of(forewarn, line)) for line in LISTS]
+    piped = {line: forewarn(*words).out for line, words in commands}
     for width in (40, 80, 100, 120, 160):
         terminal.columns(width)
         message = ""
-        for line, words in found:
+        for line, words in commands:
             shown = terminal.run(*words)
             check_whole(piped[line], shown)
             message += f"$ forewarn {line}\n{shown}\n"

@@ -31,8 +31,8 @@ def file(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.mark.usefixtures("file")
 def test_check_of_a_valid_store_reports_no_violations(forewarn: Forewarn) -> None:
-    for words in ((), ("forewarn.db",)):
-        ended = forewarn("store", "check", *words)
+    for arguments in ((), ("forewarn.db",)):
+        ended = forewarn("store", "check", *arguments)
         assert (ended.status, ended.out) == (0, "forewarn.db: no violations\n")
 
 
@@ -156,17 +156,17 @@ def test_bash_completion_works(
     words: tuple[str, ...], forewarn: Forewarn, tmp_path: Path
 ) -> None:
     file = script(forewarn, "bash", tmp_path)
-    given = " ".join(f"'{word}'" for word in ("forewarn", *words))
-    found = run(
+    quoted = " ".join(f"'{word}'" for word in ("forewarn", *words))
+    completions = run(
         "bash",
         f"source {file}; complete -p forewarn >/dev/null\n"
-        f"COMP_WORDS=({given}); COMP_CWORD={len(words)}; _forewarn\n"
+        f"COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _forewarn\n"
         'printf "%s\\n" "${COMPREPLY[@]}"',
         tmp_path,
     )
-    assert CASES[words] <= set(found)
+    assert CASES[words] <= set(completions)
     if words[-1] or not CASES[words]:
-        assert set(filter(None, found)) == CASES[words]
+        assert set(filter(None, completions)) == CASES[words]
 
 
 def test_bash_completion_has_every_command(forewarn: Forewarn, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_bash_completion_has_every_command(forewarn: Forewarn, tmp_path: Path) -
 
 def test_zsh_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
     file = script(forewarn, "zsh", tmp_path)
-    found = run(
+    lines = run(
         "zsh",
         "autoload -Uz compinit; compinit -u -D\n"
         f"source {file}; echo $_comps[forewarn]\n"
@@ -187,17 +187,17 @@ def test_zsh_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
         'echo "${COMPREPLY[@]}"',
         tmp_path,
     )
-    assert "_forewarn" in found[0]
-    assert "check" in found[1]
+    assert "_forewarn" in lines[0]
+    assert "check" in lines[1]
 
 
 @pytest.mark.slow
 def test_fish_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
     file = script(forewarn, "fish", tmp_path)
-    asked = ("store c", "maintain h1 --impact ", "fleet apply --d")
-    lines = [f"complete -C 'forewarn {command}'" for command in asked]
-    found = run("fish", "\n".join((f"source {file}", *lines)), tmp_path)
-    assert [line.partition("\t")[0] for line in found] == [
+    commands = ("store c", "maintain h1 --impact ", "fleet apply --d")
+    lines = [f"complete -C 'forewarn {command}'" for command in commands]
+    completions = run("fish", "\n".join((f"source {file}", *lines)), tmp_path)
+    assert [line.partition("\t")[0] for line in completions] == [
         "check",
         "copy",
         "freeze",

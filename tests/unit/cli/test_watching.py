@@ -159,10 +159,10 @@ def streams(*messages: list[Any]) -> Callable[[], Iterator[tuple[str, Any]]]:
     left = iter(messages)
 
     def begin() -> Iterator[tuple[str, Any]]:
-        for told in next(left):
-            if isinstance(told, CommandError):
-                raise told
-            yield told
+        for message in next(left):
+            if isinstance(message, CommandError):
+                raise message
+            yield message
 
     return begin
 
@@ -177,9 +177,9 @@ def test_broken_stream_is_retried_until_it_continues() -> None:
         [refused],
     )
     pauses: list[float] = []
-    told: list[tuple[str, Any]] = []
+    messages: list[tuple[str, Any]] = []
     with pytest.raises(CommandError, match="revoked"):
-        told.extend(follow(begin, pause=pauses.append))
+        messages.extend(follow(begin, pause=pauses.append))
     assert len(pauses) == 4
     begin = streams([("", 1), unreachable()], [unreachable()], [("", 2)])
     going = follow(begin, pause=pauses.append)

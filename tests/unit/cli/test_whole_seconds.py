@@ -42,7 +42,7 @@ READERS = (
 def test_no_text_has_a_fraction_of_a_second(service: Served, forewarn: Run) -> None:
     gateway = service.gateway
     gateway.clock.advance_to(gateway.now() + 345_678)
-    made = [
+    answers = [
         forewarn("maintain", "h1", "h2", "--impact", "freeze"),
         forewarn("host", "cordon", "h1", "--reason", "bad DIMM"),
         forewarn("token", "create", "--tenant", "shop", "--name", "ci"),
@@ -50,7 +50,7 @@ def test_no_text_has_a_fraction_of_a_second(service: Served, forewarn: Run) -> N
         forewarn("brake", "on", "--reason", "smoke"),
         forewarn("fail", "web_1"),
     ]
-    assert [answer.status for answer in made] == [0] * len(made), made
+    assert [answer.status for answer in answers] == [0] * len(answers), answers
     (rollout,) = json.loads(forewarn("rollout", "list", "--json").out)
     assert FRACTION.search(rollout["created"]), "the world has fractions"
     for arguments in READERS:

@@ -119,8 +119,8 @@ def test_any_change_is_visible_to_the_next_request(
                 wire.send(data)
                 responses.append(await wire.answer())
             counted = world.endpoint.counters.responses
-            seen = world.endpoint.take_last_seen()
-            return responses, counted, world.gateway.enabled, seen
+            last_seen = world.endpoint.take_last_seen()
+            return responses, counted, world.gateway.enabled, last_seen
 
     async def story() -> None:
         assert await exchange(is_cached=True) == await exchange(is_cached=False)
@@ -196,14 +196,14 @@ def test_last_seen_time_of_a_poller_is_updated_regularly(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await polling(world)
-            seen = NOW
+            last_seen = NOW
             for seconds in range(1, 40):
                 world.clock.advance_to(NOW + seconds * SECOND)
                 wire.send(GET)
                 assert (await wire.answer()).status == 200
-                seen = world.endpoint._seen["west"]
-                assert world.clock.now() - seen <= VALID_SECONDS * SECOND
-            assert world.endpoint.take_last_seen() == {"west": seen}
+                last_seen = world.endpoint._seen["west"]
+                assert world.clock.now() - last_seen <= VALID_SECONDS * SECOND
+            assert world.endpoint.take_last_seen() == {"west": last_seen}
             # After the last-seen times were taken, the next request updates them at once.
             wire.send(GET)
             assert (await wire.answer()).status == 200

@@ -205,13 +205,15 @@ def test_signatures_are_compared_in_constant_time_cached_or_not(
     stranger = signed("99999999-2222-3333-4444-555555555555")
     for request in (right, right, wrong, stranger):
         endpoint.identify(request, PROXY)
-    given = [request.values(SIGNATURE_HEADER)[0].encode() for request in (right, wrong)]
-    assert [signature for _, signature in compared[:3]] == [
-        given[0],
-        given[0],
-        given[1],
+    signatures = [
+        request.values(SIGNATURE_HEADER)[0].encode() for request in (right, wrong)
     ]
-    assert [signature for signature, _ in compared[:3]] == [given[0]] * 3
+    assert [signature for _, signature in compared[:3]] == [
+        signatures[0],
+        signatures[0],
+        signatures[1],
+    ]
+    assert [signature for signature, _ in compared[:3]] == [signatures[0]] * 3
     assert len(compared) == 4
 
 

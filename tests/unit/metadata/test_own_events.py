@@ -44,9 +44,9 @@ def ask(
 
 @pytest.fixture
 def endpoint() -> Endpoint:
-    made = make_endpoint()
-    made._has_own_events = True
-    return made
+    new_endpoint = make_endpoint()
+    new_endpoint._has_own_events = True
+    return new_endpoint
 
 
 def status(answer: object) -> int:

@@ -194,12 +194,12 @@ def test_http_1_0_and_closing_clients_can_wait(play: Play) -> None:
             closing = await waiting(world, data=wait(60, "1", "Connection: close"))
             old = await waiting(world, count=2, data=wait(version="1.0"))
             data = wait(60, "1", "Connection: keep-alive", version="1.0")
-            kept = await waiting(world, count=3, data=data)
+            kept_alive = await waiting(world, count=3, data=data)
             change(world)
             for wire in (closing, old):
                 assert (await wire.answer()).headers["Connection"] == "close"
                 assert await wire.is_closed()
-            assert (await kept.answer()).headers["Connection"] == "keep-alive"
+            assert (await kept_alive.answer()).headers["Connection"] == "keep-alive"
 
     play(story)
 

@@ -63,9 +63,9 @@ async def test_unauthenticated_token_ends_when_a_token_file_appears(
 ) -> None:
     store = MemoryStore()
     async with running(service_of(store)) as service:
-        made = await ask(service.admin_address, "POST", "/v1/tokens", body={})
-        assert made[0] == 201
-        token = made[1]["token"]
+        response = await ask(service.admin_address, "POST", "/v1/tokens", body={})
+        assert response[0] == 201
+        token = response[1]["token"]
     async with running(service_of(store)) as service:
         assert (await ask(service.admin_address, "GET", "/v1/fleet", token=token))[
             0

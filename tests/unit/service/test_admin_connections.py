@@ -254,15 +254,17 @@ async def test_invalid_http_is_refused_without_a_log_line(
 @in_loop
 async def test_other_http_versions_are_refused(version: str) -> None:
     async with serving() as server:
-        asked = f"GET / HTTP/{version}\r\nHost: x\r\n\r\n".encode()
-        assert (await (await Client.of(server)).said(asked)).startswith(b"HTTP/1.1 505")
+        request = f"GET / HTTP/{version}\r\nHost: x\r\n\r\n".encode()
+        assert (await (await Client.of(server)).said(request)).startswith(
+            b"HTTP/1.1 505"
+        )
 
 
 @in_loop
 async def test_two_host_headers_are_refused() -> None:
     async with serving() as server:
-        asked = b"GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n"
-        text = await (await Client.of(server)).said(asked)
+        request = b"GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n"
+        text = await (await Client.of(server)).said(request)
         assert text.startswith(b"HTTP/1.1 400")
         assert b"more than one Host header" in text
 
@@ -275,17 +277,17 @@ async def test_two_host_headers_are_refused() -> None:
 async def test_authority_of_the_target_replaces_the_host(
     target: str, host: str
 ) -> None:
-    seen: list[tuple[bytes, bytes]] = []
+    headers: list[tuple[bytes, bytes]] = []
 
     async def noting(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.extend(scope["headers"])
+        headers.extend(scope["headers"])
         await app(scope, receive, send)
 
     async with serving(served=noting) as server:
         client = await Client.of(server)
-        asked = f"GET {target} HTTP/1.1\r\n{host}Connection: close\r\n\r\n"
-        assert b"200" in await client.said(asked.encode())
-    assert seen == [(b"host", b"evil.example:80"), (b"connection", b"close")]
+        request = f"GET {target} HTTP/1.1\r\n{host}Connection: close\r\n\r\n"
+        assert b"200" in await client.said(request.encode())
+    assert headers == [(b"host", b"evil.example:80"), (b"connection", b"close")]
 
 
 @in_loop

@@ -43,13 +43,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def certificate(directory: Path) -> Certificate:
-    made = directory / "certificate.pem", directory / "key.pem"
+    files = directory / "certificate.pem", directory / "key.pem"
     settings = service_of(
-        admin__tls_certificate=str(made[0]), admin__tls_key=str(made[1])
+        admin__tls_certificate=str(files[0]), admin__tls_key=str(files[1])
     ).settings
-    found = certificate_of(settings)
-    assert found is not None
-    return found
+    loaded = certificate_of(settings)
+    assert loaded is not None
+    return loaded
 
 
 @pytest.fixture

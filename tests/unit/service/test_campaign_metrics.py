@@ -75,15 +75,15 @@ def test_metrics_follow_a_rollout_that_no_verb_has_steered() -> None:
         world.store, clock=world.clock, listeners=[Taken(campaigns)]
     )
     roll_out(world, 5, at_once=2)
-    seen: set[str] = set()
+    counts_shown: set[str] = set()
     for _ in range(90):
-        found = values(campaigns.readings())
+        metrics = values(campaigns.readings())
         stored = values(read(world).readings())
         for name in ("campaigns", "campaign_hosts"):
-            assert found[name] == stored[name]
-        seen.add(str(found["campaign_hosts"]))
+            assert metrics[name] == stored[name]
+        counts_shown.add(str(metrics["campaign_hosts"]))
         world.advance("1m")
-    assert "{'done': 2, 'skipped': 0, 'failed': 0, 'left': 3}" in seen
+    assert "{'done': 2, 'skipped': 0, 'failed': 0, 'left': 3}" in counts_shown
     assert request(world).state is RequestState.STOPPED
     assert values(campaigns.readings())["campaigns"] == {
         "Running": 0,

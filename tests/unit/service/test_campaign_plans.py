@@ -141,10 +141,10 @@ async def test_work_that_the_service_cannot_do_is_refused_before_it_is_planned(
                 await gateway.plan_campaign(of(text), hosts_max=2)
             with pytest.raises(RefusedError, match=why):
                 await gateway.simulate_campaign(of(text), Assumptions(), hosts_max=2)
-        made = await gateway.plan_campaign(
+        plan = await gateway.plan_campaign(
             of(TEXT.replace("reboot", "freeze")), hosts_max=2
         )
-    assert json.loads(made)["host_count"] == 3
+    assert json.loads(plan)["host_count"] == 3
 
 
 @in_loop
@@ -349,39 +349,39 @@ async def test_driver_is_asked_again_before_a_plan(tmp_path: Path) -> None:
         "the driver says that freeze is not possible for its VMs: old firmware"
     ]
     assert second["refused"] == []
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert json.loads(asked[0]) == {"host": "h1", "vms": ["web_0", "web_1"]}
+    questions = (tmp_path / "asked").read_text().splitlines()
+    assert json.loads(questions[0]) == {"host": "h1", "vms": ["web_0", "web_1"]}
 
 
 def test_process_says_how_far_it_has_come_before_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = [
+    reports = [
         Progress(part=Part.READING, done=1, of=2),
         Progress(part=Part.READING, done=2, of=2),
         Progress(part=Part.PLANNING),
     ]
 
     def make(_store: Source, request: str, report: ReportProgress) -> str:
-        for progress in said:
+        for progress in reports:
             report(progress)
         return request
 
     def told() -> list[Any]:
         stream = io.BytesIO()
-        asked = io.BytesIO(pickle.dumps("the answer"))
-        planning_process.answering(make)(tmp_path, asked, stream)
+        request = io.BytesIO(pickle.dumps("the answer"))
+        planning_process.answering(make)(tmp_path, request, stream)
         end = stream.tell()
         stream.seek(0)
-        found: list[Any] = []
+        answers: list[Any] = []
         while stream.tell() < end:
-            found.append(pickle.load(stream))
-        return found
+            answers.append(pickle.load(stream))
+        return answers
 
     # Short work says nothing.
     assert told() == ["the answer"]
     monkeypatch.setattr(planning_process, "REPORT_AFTER", 0)
-    assert told() == [*said, "the answer"]
+    assert told() == [*reports, "the answer"]
 
 
 def test_progress_of_a_process_is_passed_on_and_its_answer_returned(
@@ -416,14 +416,14 @@ async def test_progress_can_be_asked_while_a_campaign_is_simulated(
         work = asyncio.create_task(
             gateway.simulate_campaign(text, Assumptions(), hosts_max=9)
         )
-        seen: set[Progress | None] = set()
+        reports: set[Progress | None] = set()
         while not work.done():
-            seen.add(await gateway.campaign_progress("one"))
+            reports.add(await gateway.campaign_progress("one"))
             assert await gateway.campaign_progress("two") is None
             await asyncio.wait({work}, timeout=0.01)
         await work
-        assert {progress.part for progress in seen if progress} <= set(Part)
-        assert any(seen)
+        assert {progress.part for progress in reports if progress} <= set(Part)
+        assert any(reports)
         assert await gateway.campaign_progress("one") is None
 
 

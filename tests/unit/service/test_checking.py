@@ -112,9 +112,9 @@ def test_each_missing_file_is_reported_with_its_line(
     name: str, expected: list[str]
 ) -> None:
     without(name)
-    found = faults()
-    assert len(found) == len(expected), found
-    for line, start in zip(found, expected, strict=True):
+    lines = faults()
+    assert len(lines) == len(expected), lines
+    for line, start in zip(lines, expected, strict=True):
         assert line.startswith(f"forewarn.toml{start}"), line
 
 

@@ -157,11 +157,11 @@ def write_after_the_first_plan(
     """Return a planner during whose work another request is executed."""
     threads: list[str] = []
     loop = asyncio.get_running_loop()
-    look = Planning.plan
+    original = Planning.plan
 
     def plan(self: Planning) -> MergePlan:
         threads.append(threading.current_thread().name)
-        merge_plan = look(self)
+        merge_plan = original(self)
         if len(threads) == 1:
             order = service.gateway.order(OPERATOR, decide)
             asyncio.run_coroutine_threadsafe(order, loop).result()
@@ -241,12 +241,12 @@ async def test_stopping_service_does_not_wait_for_a_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Event()
-    look = Planning.plan
+    original = Planning.plan
 
     def plan(self: Planning) -> MergePlan:
         begun.set()
         self.end()
-        return look(self)
+        return original(self)
 
     async with running(tmp_path) as service:
         monkeypatch.setattr(Planning, "plan", plan)
@@ -303,11 +303,11 @@ def test_unreadable_store_is_reported(tmp_path: Path) -> None:
 
 
 def test_process_answers_until_its_input_ends(tmp_path: Path) -> None:
-    asked = b"".join(
+    requests = b"".join(
         pickle.dumps(message) for message in (of(FLEET), *[planning.Question.COUNT] * 2)
     )
     output = io.BytesIO()
-    planning.serve(tmp_path / "f.db", io.BytesIO(asked), output)
+    planning.serve(tmp_path / "f.db", io.BytesIO(requests), output)
     output.seek(0)
     answers = [pickle.load(output) for _ in range(4)]
     count = {"tenants": 1, "scopes": 2, "hosts": 2, "vms": 2}
@@ -326,10 +326,10 @@ main()
 
 def test_process_works_without_a_lower_priority(tmp_path: Path) -> None:
     """The system can reject the niceness of the process."""
-    asked = b"".join(map(pickle.dumps, (of(FLEET), planning.Question.COUNT)))
+    requests = b"".join(map(pickle.dumps, (of(FLEET), planning.Question.COUNT)))
     done = subprocess.run(
         [sys.executable, "-c", REFUSED, str(tmp_path / "f.db")],
-        input=asked,
+        input=requests,
         capture_output=True,
         timeout=60,
         check=False,

@@ -195,10 +195,10 @@ async def test_end_kills_the_program_and_starts_no_other(tmp_path: Path) -> None
     begun = tmp_path / "begun"
     inventory = inventory_of(["/bin/sh", "-c", f"echo $$ > {begun}; exec sleep 600"])
     inventory.begin(Merged().merge)
-    found = await asyncio.to_thread(
+    text = await asyncio.to_thread(
         eventually, lambda: begun.read_text() if begun.exists() else "", bool
     )
-    pid = int(found)
+    pid = int(text)
     await inventory.end()
     await asyncio.to_thread(
         eventually, lambda: Path(f"/proc/{pid}").exists(), lambda found: not found

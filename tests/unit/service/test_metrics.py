@@ -393,9 +393,9 @@ async def test_metrics_page_counts_its_own_requests() -> None:
             [length] = re.findall(rb"content-length: (\d+)", head)
             text = (await reader.readexactly(int(length))).decode()
         writer.close()
-        found = samples(text)
-        assert found["forewarn_admin_responses_total", ("200",)] == 1
-        assert found["forewarn_problems", ("vm-down",)] == 0
+        values = samples(text)
+        assert values["forewarn_admin_responses_total", ("200",)] == 1
+        assert values["forewarn_problems", ("vm-down",)] == 0
 
 
 @pytest.mark.system
@@ -442,9 +442,9 @@ async def test_each_metric_has_a_value() -> None:
     ]
     assert [reading.meter for reading in readings] == alone
     for reading in readings:
-        given = reading.values
+        measured = reading.values
         histogram = reading.meter.kind == "histogram"
-        values = given.values() if isinstance(given, dict) else [given]
+        values = measured.values() if isinstance(measured, dict) else [measured]
         assert all(isinstance(value, Histogram) == histogram for value in values)
 
 

@@ -21,11 +21,11 @@ METERS = {
 def readings(api: Api) -> dict[str, Any]:
     door: Any = SimpleNamespace(open=0, relays=0, refused={})
     streams: Any = SimpleNamespace(count=0)
-    found = {
+    values_by_name = {
         reading.meter.name: reading.values
         for reading in readings_of(door, {}, streams, api.hub)
     }
-    return {short: found[name] for name, short in METERS.items()}
+    return {short: values_by_name[name] for name, short in METERS.items()}
 
 
 def test_connected_relays_are_counted_with_the_longest_wait() -> None:
@@ -42,10 +42,10 @@ def test_connected_relays_are_counted_with_the_longest_wait() -> None:
         api.hub.confirm("h2", positions[1])
         api.gateway.advance("9s")
         api.hub.note_heard("h2")
-        seen = readings(api)
-        assert seen["connected"] == 2
-        assert seen["behind"] > 0
-        assert seen["age"] == 9
+        values = readings(api)
+        assert values["connected"] == 2
+        assert values["behind"] > 0
+        assert values["age"] == 9
         api.hub.confirm("h1", positions[0])
         assert readings(api) == {**none, "connected": 2}
         for stream in streams:

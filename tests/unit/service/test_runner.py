@@ -123,15 +123,15 @@ class _Store(MemoryStore):
 
 @contextlib.asynccontextmanager
 async def bed(policy: Policy | None = None) -> AsyncGenerator[Bed]:
-    made = Bed(policy or Policy(freeze_notice=0, recovery=SECOND // 100))
-    made.runner.start()
+    testbed = Bed(policy or Policy(freeze_notice=0, recovery=SECOND // 100))
+    testbed.runner.start()
     try:
-        await made.runner.call(lambda plane, now: plane.start(now=now))
-        await made.apply_hosts(1)
-        made.runner.tick()
-        yield made
+        await testbed.runner.call(lambda plane, now: plane.start(now=now))
+        await testbed.apply_hosts(1)
+        testbed.runner.tick()
+        yield testbed
     finally:
-        assert await made.runner.stop()
+        assert await testbed.runner.stop()
 
 
 @contextlib.asynccontextmanager
@@ -166,25 +166,25 @@ async def announced(made: Bed) -> str:
 
 @in_loop
 async def test_changes_are_published_before_the_response() -> None:
-    async with bed(Policy()) as made:
-        event_id = await announced(made)
-        made.said.clear()
-        assert await made.runner.approve("web_0", (event_id,)) is None
-        assert made.said[:2] == ["published", "changed 1"]
-        [view] = made.publications[-1].views
+    async with bed(Policy()) as testbed:
+        event_id = await announced(testbed)
+        testbed.said.clear()
+        assert await testbed.runner.approve("web_0", (event_id,)) is None
+        assert testbed.said[:2] == ["published", "changed 1"]
+        [view] = testbed.publications[-1].views
         assert view.events[0].status.value == "Started"
 
 
 @in_loop
 async def test_refusal_affects_only_its_caller() -> None:
-    async with bed(Policy()) as made:
-        event_id = await announced(made)
+    async with bed(Policy()) as testbed:
+        event_id = await announced(testbed)
         unknown = "00000000-0000-0000-0000-000000000000"
-        async with held_up(made):
+        async with held_up(testbed):
             answers = asyncio.gather(
-                made.runner.approve("web_0", (unknown,)),
-                made.runner.approve("web_0", (event_id,)),
-                made.runner.approve("stranger", (event_id,)),
+                testbed.runner.approve("web_0", (unknown,)),
+                testbed.runner.approve("web_0", (event_id,)),
+                testbed.runner.approve("stranger", (event_id,)),
             )
             await asyncio.sleep(0)
         refused, accepted, stranger = await answers
@@ -196,32 +196,32 @@ async def test_refusal_affects_only_its_caller() -> None:
 
 @in_loop
 async def test_waiting_posts_share_one_transaction() -> None:
-    async with bed(Policy()) as made:
-        event_id = await announced(made)
-        async with held_up(made):
+    async with bed(Policy()) as testbed:
+        event_id = await announced(testbed)
+        async with held_up(testbed):
             answers = asyncio.gather(
-                *(made.runner.approve("web_0", (event_id,)) for _ in range(50))
+                *(testbed.runner.approve("web_0", (event_id,)) for _ in range(50))
             )
             await asyncio.sleep(0)
-            made.said.clear()
+            testbed.said.clear()
         assert set(await answers) == {None}
-        assert made.said.count("published") == 1
+        assert testbed.said.count("published") == 1
 
 
 @in_loop
 async def test_waiting_first_requests_are_enabled_together() -> None:
-    async with bed() as made:
-        async with held_up(made):
+    async with bed() as testbed:
+        async with held_up(testbed):
             results = asyncio.gather(
-                made.runner.enable("web_0"),
-                made.runner.enable("web_0"),
-                made.runner.enable("gone"),
+                testbed.runner.enable("web_0"),
+                testbed.runner.enable("web_0"),
+                testbed.runner.enable("gone"),
             )
             await asyncio.sleep(0)
-            made.said.clear()
+            testbed.said.clear()
         await results
-        assert made.said.count("published") == 1
-        entries = made.store.read(
+        assert testbed.said.count("published") == 1
+        entries = testbed.store.read(
             lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0")
         )
         assert [
@@ -231,25 +231,25 @@ async def test_waiting_first_requests_are_enabled_together() -> None:
 
 @in_loop
 async def test_error_of_a_request_reaches_only_its_caller() -> None:
-    async with bed() as made:
+    async with bed() as testbed:
         with pytest.raises(NotFoundError):
-            await made.order(
+            await testbed.order(
                 lambda work: verbs.maintain(work, ["h9"], Action.FREEZE, OrderOptions())
             )
-        await made.order(freeze)
-        assert made.runner.is_alive()
+        await testbed.order(freeze)
+        assert testbed.runner.is_alive()
 
 
 @in_loop
 async def test_timers_and_reports_run_without_requests() -> None:
-    async with bed() as made:
-        await made.runner.enable("web_0")
-        await made.order(freeze)
+    async with bed() as testbed:
+        await testbed.runner.enable("web_0")
+        await testbed.order(freeze)
         await until(
-            lambda: "Done" in {operation.state.value for operation in _all(made)}
+            lambda: "Done" in {operation.state.value for operation in _all(testbed)}
         )
         # VMs see it after it is stored.
-        await until(lambda: not made.shown())
+        await until(lambda: not testbed.shown())
 
 
 def _all(made: Bed) -> list[Operation]:
@@ -272,17 +272,17 @@ async def test_full_inbox_refuses_tasks(monkeypatch: pytest.MonkeyPatch) -> None
 
 @in_loop
 async def test_stop_finishes_waiting_tasks_and_accepts_no_new_ones() -> None:
-    async with bed() as made:
-        async with held_up(made):
-            last = asyncio.create_task(made.order(freeze))
+    async with bed() as testbed:
+        async with held_up(testbed):
+            last = asyncio.create_task(testbed.order(freeze))
             await asyncio.sleep(0)
-            stopping = asyncio.create_task(made.runner.stop())
+            stopping = asyncio.create_task(testbed.runner.stop())
             await asyncio.sleep(0)
             with pytest.raises(StoppedError):
-                await made.order(freeze)
+                await testbed.order(freeze)
         await last
         assert await stopping
-        assert len(_all(made)) == 1
+        assert len(_all(testbed)) == 1
 
 
 @pytest.mark.parametrize(
@@ -301,22 +301,22 @@ async def test_stop_finishes_waiting_tasks_and_accepts_no_new_ones() -> None:
 async def test_failure_ends_the_thread_and_all_waiting_tasks(
     failure: Exception, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with bed() as made:
-        async with held_up(made):
+    async with bed() as testbed:
+        async with held_up(testbed):
             waiting = [
-                asyncio.create_task(made.order(freeze)),
-                asyncio.ensure_future(made.runner.approve("web_0", ("x",))),
-                asyncio.create_task(made.runner.enable("web_0")),
+                asyncio.create_task(testbed.order(freeze)),
+                asyncio.ensure_future(testbed.runner.approve("web_0", ("x",))),
+                asyncio.create_task(testbed.runner.enable("web_0")),
             ]
             await asyncio.sleep(0)
-            made.store.failure = failure
+            testbed.store.failure = failure
         for task in waiting:
             with pytest.raises(StoppedError):
                 await task
-        await until(lambda: not made.runner.is_alive())
-        assert made.failures == [failure]
+        await until(lambda: not testbed.runner.is_alive())
+        assert testbed.failures == [failure]
         with pytest.raises(StoppedError):
-            await made.order(freeze)
+            await testbed.order(freeze)
         [logged] = [line for line in caplog.records if line.levelname == "CRITICAL"]
         ended = "the control thread ended"
         assert logged.getMessage() == (f"{ended}: {said}" if said else ended)
@@ -326,52 +326,52 @@ async def test_failure_ends_the_thread_and_all_waiting_tasks(
 
 @in_loop
 async def test_timer_failure_ends_the_thread() -> None:
-    async with bed() as made:
-        made.store.failure = StoreError("disk full")
-        made.runner.wake()
-        await until(lambda: made.failures != [])
-        assert isinstance(made.runner.failure, StoreError)
+    async with bed() as testbed:
+        testbed.store.failure = StoreError("disk full")
+        testbed.runner.wake()
+        await until(lambda: testbed.failures != [])
+        assert isinstance(testbed.runner.failure, StoreError)
 
 
 @in_loop
 async def test_locked_store_only_delays_tasks() -> None:
-    async with bed(Policy()) as made:
-        event_id = await announced(made)
-        made.store.failure = ConflictError("another writer")
+    async with bed(Policy()) as testbed:
+        event_id = await announced(testbed)
+        testbed.store.failure = ConflictError("another writer")
         for ask in (
-            made.order(freeze),
-            made.runner.approve("web_0", (event_id,)),
-            made.runner.enable("web_0"),
+            testbed.order(freeze),
+            testbed.runner.approve("web_0", (event_id,)),
+            testbed.runner.enable("web_0"),
         ):
             with pytest.raises(BusyError):
                 await ask
-        made.runner.wake()
-        made.store.failure = None
-        assert await made.runner.approve("web_0", (event_id,)) is None
+        testbed.runner.wake()
+        testbed.store.failure = None
+        assert await testbed.runner.approve("web_0", (event_id,)) is None
 
 
 @in_loop
 async def test_current_last_seen_times_are_used_before_disabling() -> None:
-    async with bed(Policy(disable_after=SECOND)) as made:
-        await made.runner.enable("web_0")
-        [view] = made.publications[-1].views
+    async with bed(Policy(disable_after=SECOND)) as testbed:
+        await testbed.runner.enable("web_0")
+        [view] = testbed.publications[-1].views
         clock = SystemClock()
 
         def is_here_until_it_was_looked_for() -> bool:
-            made.last_seen_times = {view.view_id: clock.now()}
-            return "sightings taken" in made.said
+            testbed.last_seen_times = {view.view_id: clock.now()}
+            return "sightings taken" in testbed.said
 
         await until(is_here_until_it_was_looked_for)
-        assert all(v.enabled for p in made.publications[-1:] for v in p.views)
-        made.last_seen_times = {}
-        await until(lambda: any(not v.enabled for v in made.publications[-1].views))
+        assert all(v.enabled for p in testbed.publications[-1:] for v in p.views)
+        testbed.last_seen_times = {}
+        await until(lambda: any(not v.enabled for v in testbed.publications[-1].views))
 
 
 @in_loop
 async def test_iteration_is_measured_at_its_end() -> None:
-    async with bed() as made:
-        counts = made.runner.turn_seconds.counts
-        async with held_up(made) as gate:
+    async with bed() as testbed:
+        counts = testbed.runner.turn_seconds.counts
+        async with held_up(testbed) as gate:
             before = sum(counts)
             gate.set()
         await until(lambda: sum(counts) > before)
@@ -382,22 +382,22 @@ async def test_short_iterations_skip_no_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "TURN_SECONDS", 0)
-    async with bed() as made:
-        event_id = await announced(made)
-        async with held_up(made) as gate:
+    async with bed() as testbed:
+        event_id = await announced(testbed)
+        async with held_up(testbed) as gate:
             waiting = [
                 asyncio.ensure_future(task)
                 for task in (
-                    made.runner.enable("web_0"),
-                    made.runner.call(lambda _plane, now: now),
-                    made.runner.approve("web_0", (event_id,)),
-                    made.runner.call(lambda _plane, now: now),
+                    testbed.runner.enable("web_0"),
+                    testbed.runner.call(lambda _plane, now: now),
+                    testbed.runner.approve("web_0", (event_id,)),
+                    testbed.runner.call(lambda _plane, now: now),
                 )
             ]
             await asyncio.sleep(0)
             gate.set()
         await asyncio.gather(*waiting)
-        await until(lambda: _all(made)[0].state is OperationState.DONE)
+        await until(lambda: _all(testbed)[0].state is OperationState.DONE)
 
 
 class _SetClock(SystemClock):
@@ -451,17 +451,19 @@ async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
     """An iteration is shorter if a task waits."""
     monkeypatch.setattr(limits, "SHARED_TURN_SECONDS", 0)
     monkeypatch.setattr(limits, "TURN_SECONDS", 60)
-    async with bed() as made:
-        names = await made.apply_hosts(40)
+    async with bed() as testbed:
+        names = await testbed.apply_hosts(40)
         wishes = OrderOptions(at_once=len(names))
-        async with held_up(made) as gate:
+        async with held_up(testbed) as gate:
             ordered = asyncio.ensure_future(
-                made.order(
+                testbed.order(
                     lambda work: verbs.maintain(work, names, Action.FREEZE, wishes)
                 )
             )
             counting = [
-                asyncio.ensure_future(made.runner.call(lambda *_: made.store.commits))
+                asyncio.ensure_future(
+                    testbed.runner.call(lambda *_: testbed.store.commits)
+                )
                 for _ in range(3)
             ]
             await asyncio.sleep(0)
@@ -470,7 +472,7 @@ async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
         commits = await asyncio.gather(*counting)
         assert max(after - before for before, after in pairwise(commits)) <= 1
         await until(
-            lambda: {work.state for work in _all(made)} == {OperationState.DONE}
+            lambda: {work.state for work in _all(testbed)} == {OperationState.DONE}
         )
 
 
@@ -480,11 +482,11 @@ async def test_request_returns_when_its_list_of_hosts_is_complete(
 ) -> None:
     monkeypatch.setattr(rollouts, "PAGE", 1)
     monkeypatch.setattr(limits, "TURN_SECONDS", 0)
-    async with bed(Policy()) as made:
-        names = await made.apply_hosts(5)
+    async with bed(Policy()) as testbed:
+        names = await testbed.apply_hosts(5)
         nobody = cast("Any", None)
         gateway = ThreadedOperatorGateway(
-            runner=made.runner,
+            runner=testbed.runner,
             readings=nobody,
             fleets=nobody,
             campaigns=nobody,
@@ -496,5 +498,7 @@ async def test_request_returns_when_its_list_of_hosts_is_complete(
             OPERATOR,
             lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()),
         )
-        found = made.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
-        assert [operation.host for operation in found] == names
+        operations = testbed.store.read(
+            lambda reader: reader.select(kinds.ALL_OPERATIONS)
+        )
+        assert [operation.host for operation in operations] == names

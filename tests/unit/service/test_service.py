@@ -482,10 +482,10 @@ async def test_last_seen_times_are_stored_at_the_end() -> None:
     store = MemoryStore()
     async with running(service_of(store)) as service:
         await document(service, "web_0")
-        asked = service.clock.now()
+        stopped_at = service.clock.now()
         await document(service, "web_0")
     [view] = store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
-    assert view.last_seen >= asked
+    assert view.last_seen >= stopped_at
 
 
 @in_loop

@@ -270,21 +270,21 @@ def test_api_on_a_public_address_needs_tokens() -> None:
 
 def test_speed_divides_only_notices_impacts_recovery_and_holds() -> None:
     settings = load(timing__speed="60", timing__terminate_notice="5m")
-    found = policy(settings)
-    assert found.freeze_notice == found.reboot_notice == 15 * SECOND
-    assert found.redeploy_notice == found.recovery == 10 * SECOND
-    assert found.preempt_notice == SECOND // 2
-    assert found.terminate_notice == 5 * SECOND
-    assert found.failure_notice == 7 * DAY // 60
-    assert found.hold_max == 24 * MINUTE
-    assert found.speed == 60
-    assert found.failure_event is EventType.REBOOT
+    scaled = policy(settings)
+    assert scaled.freeze_notice == scaled.reboot_notice == 15 * SECOND
+    assert scaled.redeploy_notice == scaled.recovery == 10 * SECOND
+    assert scaled.preempt_notice == SECOND // 2
+    assert scaled.terminate_notice == 5 * SECOND
+    assert scaled.failure_notice == 7 * DAY // 60
+    assert scaled.hold_max == 24 * MINUTE
+    assert scaled.speed == 60
+    assert scaled.failure_event is EventType.REBOOT
     assert impacts(settings)[Action.REBOOT] == SECOND
     assert impacts(settings)[Action.LIVE_MIGRATE] == 5 * SECOND // 60
-    assert found.disable_after == 24 * HOUR
-    assert found.driver_timeout == 30 * MINUTE
-    assert found.retry_delay == 10 * SECOND
-    assert found.retention == 30 * DAY
+    assert scaled.disable_after == 24 * HOUR
+    assert scaled.driver_timeout == 30 * MINUTE
+    assert scaled.retry_delay == 10 * SECOND
+    assert scaled.retention == 30 * DAY
 
 
 def test_program_can_be_set_as_text(file: Path) -> None:
@@ -355,8 +355,8 @@ def test_reference_page_lists_exactly_the_settings(
     ]
     for name, told in rows[: len(option_table.OPTIONS)]:
         text = told.strip("`").replace("empty", "")
-        found = from_text(option_table.OPTIONS[name], text)
-        assert found == value_of(Settings(), name), name
+        parsed = from_text(option_table.OPTIONS[name], text)
+        assert parsed == value_of(Settings(), name), name
 
 
 def test_page_marks_the_settings_that_speed_divides() -> None:

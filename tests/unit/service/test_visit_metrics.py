@@ -29,15 +29,15 @@ class Watched:
 
     def read(self) -> dict[str, object]:
         """Return the metrics, which are those of a service that starts now."""
-        found = values(self.metrics.readings())
+        samples = values(self.metrics.readings())
         fresh = OpenVisits(self.world.clock)
         self.world.read(fresh.load)
         gauges = ("visits", "visits_late", "visits_failed_age_seconds")
         expected = values(fresh.readings())
         assert {name: expected[name] for name in gauges} == {
-            name: found[name] for name in gauges
+            name: samples[name] for name in gauges
         }
-        return found
+        return samples
 
 
 def number_in(found: dict[str, object], name: str, state: str) -> object:
@@ -47,37 +47,37 @@ def number_in(found: dict[str, object], name: str, state: str) -> object:
 
 
 def test_metrics_are_zero_without_visits() -> None:
-    found = Watched(world_of()).read()
-    counts = found["visits"]
+    samples = Watched(world_of()).read()
+    counts = samples["visits"]
     assert isinstance(counts, dict)
     assert {"Waiting", "Answering", "Failed", "Unknown"} <= counts.keys()
     assert not any(counts.values())
-    assert (found["visits_late"], found["visits_failed_age_seconds"]) == (0, 0)
+    assert (samples["visits_late"], samples["visits_failed_age_seconds"]) == (0, 0)
 
 
 def test_metrics_of_a_visit_that_is_late_fails_and_is_retried() -> None:
-    it = Watched(world_of("verify fail times=15"))
-    maintain(it.world, "h1", work="flash", verify="flashed")
-    it.until(VisitState.VERIFYING)
-    assert number_in(it.read(), "visits", "Verifying") == 1
-    it.world.advance("25m")
-    it.see()
-    assert it.read()["visits_late"] == 1
-    it.until(VisitState.FAILED)
-    it.world.advance("10m")
-    found = it.read()
-    assert (found["visits_late"], number_in(found, "visits", "Failed")) == (0, 1)
-    age = found["visits_failed_age_seconds"]
+    watched = Watched(world_of("verify fail times=15"))
+    maintain(watched.world, "h1", work="flash", verify="flashed")
+    watched.until(VisitState.VERIFYING)
+    assert number_in(watched.read(), "visits", "Verifying") == 1
+    watched.world.advance("25m")
+    watched.see()
+    assert watched.read()["visits_late"] == 1
+    watched.until(VisitState.FAILED)
+    watched.world.advance("10m")
+    samples = watched.read()
+    assert (samples["visits_late"], number_in(samples, "visits", "Failed")) == (0, 1)
+    age = samples["visits_failed_age_seconds"]
     assert isinstance(age, float)
     assert age == pytest.approx(600, abs=2)
-    assert found["visit_steps_failed_total"] == {("verify", "failed"): 1}
-    order(it.world, "visit-retry", "h1")
-    it.until(VisitState.DONE)
-    found = it.read()
-    assert found["visits_ended_total"] == {"Done": 1}
-    assert number_in(found, "visits", "Verifying") == 0
-    assert found["visit_steps_total"] == {"work": 2, "verify": 2}
-    assert it.metrics.seconds["work"] == pytest.approx(120, abs=4)
+    assert samples["visit_steps_failed_total"] == {("verify", "failed"): 1}
+    order(watched.world, "visit-retry", "h1")
+    watched.until(VisitState.DONE)
+    samples = watched.read()
+    assert samples["visits_ended_total"] == {"Done": 1}
+    assert number_in(samples, "visits", "Verifying") == 0
+    assert samples["visit_steps_total"] == {"work": 2, "verify": 2}
+    assert watched.metrics.seconds["work"] == pytest.approx(120, abs=4)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_metrics_of_a_visit_that_is_late_fails_and_is_retried() -> None:
 def test_failed_steps_are_counted_by_step_and_result(
     fault: str, counted: tuple[str, str]
 ) -> None:
-    it = Watched(world_of(fault))
-    maintain(it.world, "h1", needed="check", work="flash", exit="leave")
+    watched = Watched(world_of(fault))
+    maintain(watched.world, "h1", needed="check", work="flash", exit="leave")
     for _ in range(60):
-        it.see()
-        it.world.advance("1m")
-    assert it.metrics.failed == {counted: 1}
+        watched.see()
+        watched.world.advance("1m")
+    assert watched.metrics.failed == {counted: 1}

@@ -71,8 +71,10 @@ def freeze(stage: SimServer, notice: Micros) -> None:
 
 def statuses(stage: SimServer) -> list[str]:
     """Return the status of the events in documents."""
-    found = stage.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
-    return [event.status.value for event in found]
+    live_events = stage.engine.read(
+        lambda reader: list(every(reader, kinds.LIVE_EVENTS))
+    )
+    return [event.status.value for event in live_events]
 
 
 def events(stage: SimServer) -> list[Event]:

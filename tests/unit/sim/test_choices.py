@@ -18,10 +18,10 @@ def running() -> Iterator[Simulation]:
 
 
 def test_choices_have_all_built_in_scenarios(running: Simulation) -> None:
-    found = running.sim("choices")
-    names = [scenario["scenario"] for scenario in found["scenarios"]]
+    choices = running.sim("choices")
+    names = [scenario["scenario"] for scenario in choices["scenarios"]]
     assert names == [scenario.name for scenario in builtin.scenarios()]
-    assert (found["profile"], found["playing"]) == ("lenient", "")
+    assert (choices["profile"], choices["playing"]) == ("lenient", "")
     status, refused = running.api("sim/scenario", {"scenario": "user-rebot"})
     assert (status, refused["hint"][:22]) == (404, "Run `forewarn simulate")
 

@@ -53,18 +53,18 @@ def watching(
     assert answer.status == 200
 
     def messages() -> Iterator[tuple[str, str, Any]]:
-        told: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for line in answer:
             text = line.decode().rstrip("\n")
             if text:
                 key, _, value = text.partition(": ")
-                told[key] = value
-            elif "data" in told:
-                yield told["event"], told["id"], json.loads(told["data"])
-                told = {}
+                fields[key] = value
+            elif "data" in fields:
+                yield fields["event"], fields["id"], json.loads(fields["data"])
+                fields = {}
             else:
-                yield "comment", told["id"], told[""]
-                told = {}
+                yield "comment", fields["id"], fields[""]
+                fields = {}
 
     try:
         yield messages()
@@ -91,11 +91,11 @@ def test_document_is_the_one_that_the_vm_gets_and_showing_it_enables_nothing(
 def test_faults_and_withheld_approvals_are_on_the_card(fresh: Simulation) -> None:
     fresh.sim("faults", {"vms": ["web_0"], "faults": "500 x2"})
     fresh.sim("approvals", {"vms": ["web_0"], "do": "withhold"})
-    found = fresh.sim("documents?vm=web_0,web_1")
-    assert [document["vm"] for document in found["documents"]] == ["web_0", "web_1"]
-    assert of_vm(found)["faults"] == ["500 x2"]
-    assert of_vm(found)["withheld"] is True
-    assert of_vm(found, "web_1")["faults"] == []
+    documents = fresh.sim("documents?vm=web_0,web_1")
+    assert [document["vm"] for document in documents["documents"]] == ["web_0", "web_1"]
+    assert of_vm(documents)["faults"] == ["500 x2"]
+    assert of_vm(documents)["withheld"] is True
+    assert of_vm(documents, "web_1")["faults"] == []
 
 
 def test_lane_has_events_and_requests_in_order(fresh: Simulation) -> None:
@@ -158,12 +158,12 @@ def test_stream_has_news_and_requests_and_goes_on_after_the_last_id(
         name, first, told = next(messages)
         assert (name, told["what"]) == ("news", "event")
         [event] = fresh.events()
-        seen = [next(messages) for _ in range(2)]
-        assert {message[0] for message in seen} == {"news", "request"}
+        first_two = [next(messages) for _ in range(2)]
+        assert {message[0] for message in first_two} == {"news", "request"}
         # A comment shows that the stream works; its ID is a position too.
     with watching(fresh, first) as messages:
         assert next(messages)[0] == "ready"
-        assert [next(messages) for _ in range(2)] == seen
+        assert [next(messages) for _ in range(2)] == first_two
     assert fresh.approve(event["EventId"]) == 200
     with watching(fresh, "0123-7") as messages:
         assert [next(messages)[0] for _ in range(2)] == ["reset", "ready"]
@@ -196,13 +196,13 @@ def test_streams_end_when_the_simulator_stops(
     loop: LoopThread, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Otherwise, the server cancels them after its grace time, with a traceback."""
-    with contextlib.ExitStack() as open_:
+    with contextlib.ExitStack() as stack:
         with simulation(loop) as simulated:
             host, port = simulated.simulator.admin_address or ("", 0)
             connection = http.client.HTTPConnection(host, port, timeout=60)
-            open_.callback(connection.close)
+            stack.callback(connection.close)
             connection.request("GET", path)
-            answer = open_.enter_context(connection.getresponse())
+            answer = stack.enter_context(connection.getresponse())
             assert answer.readline()
         # A stream that was cancelled is incomplete.
         assert b"event: error" not in answer.read()

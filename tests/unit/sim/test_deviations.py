@@ -55,8 +55,8 @@ CASES: dict[str, tuple[Request, list[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_deviations_of_a_single_request_are_found(case: str) -> None:
     request, wanted = CASES[case]
-    found = deviations.inspect(request, routes.route(request))
-    assert [deviation.name for deviation in found] == wanted
+    reported = deviations.inspect(request, routes.route(request))
+    assert [deviation.name for deviation in reported] == wanted
 
 
 def inspector() -> Inspector:
@@ -72,10 +72,10 @@ def judged(
     at: float = 0.0,
     given: Response | None = None,
 ) -> list[str]:
-    found = judge.judge(
+    reported = judge.judge(
         vm, request, genuine=genuine, answer=given or genuine, io_time=at
     )
-    return [deviation.name for deviation in found]
+    return [deviation.name for deviation in reported]
 
 
 def test_second_approval_is_a_deviation() -> None:
@@ -103,8 +103,8 @@ def test_foreign_and_unknown_events_are_distinguished() -> None:
 
 def test_frequent_polling_is_reported_once_per_second() -> None:
     judge = inspector()
-    found = [judged(judge, get(), at=n / 10) for n in range(16)]
-    hasty = [n for n, names in enumerate(found) if names]
+    names_by_request = [judged(judge, get(), at=n / 10) for n in range(16)]
+    hasty = [n for n, names in enumerate(names_by_request) if names]
     assert hasty == [5, 15]
     assert [judged(judge, get(), vm="w1", at=float(n)) for n in range(9)] == [[]] * 9
 

@@ -71,13 +71,13 @@ class Watch:
     def __init__(self, *, step: str, speed: float) -> None:
         """Start with every view enabled, and run one step of a scenario."""
         self.clock = VirtualClock(START + SECOND // 3)
-        found = scenario(FLEET + f"[[step]]\n{step}\n")
-        self.stage = running_stage(setup_for([found], speed=speed), clock=self.clock)
+        parsed = scenario(FLEET + f"[[step]]\n{step}\n")
+        self.stage = running_stage(setup_for([parsed], speed=speed), clock=self.clock)
         engine = self.stage.engine
         for vm in engine.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
             engine.plane.enable(vm.name, now=engine.now)
         executor = StepExecutor(self.stage, reason="")
-        executor.do(found.steps[0].act, name="e1")
+        executor.do(parsed.steps[0].act, name="e1")
 
     def wait(self, duration: Micros) -> None:
         """Let time pass in steps of 10 ms, like the timer task."""
@@ -161,6 +161,6 @@ def test_speed_divides_a_duration_down_to_the_floor(
 
 def test_speed_of_the_file_and_of_an_alias_are_separate() -> None:
     text = 'aliases = [{ name = "Quick", speed = 9 }]\nspeed = 600\n'
-    found = scenario(text + '[[step]]\nsay = "hello"\n')
-    assert (found.own_speed, found.speed) == (600, None)
-    assert found.aliases == (model.Alias(name="Quick", speed=9),)
+    parsed = scenario(text + '[[step]]\nsay = "hello"\n')
+    assert (parsed.own_speed, parsed.speed) == (600, None)
+    assert parsed.aliases == (model.Alias(name="Quick", speed=9),)

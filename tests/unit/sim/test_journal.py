@@ -29,18 +29,18 @@ def see(
     at: int = 0,
     found: tuple[Deviation, ...] = (),
 ) -> JournalEntry:
-    asked = request or get()
+    sent = request or get()
     entry = JournalEntry(
         number=journal.last + 1,
         at=at,
         vm=vm,
         address="127.0.0.1",
-        request=kept(asked),
+        request=kept(sent),
         status=200,
         genuine=genuine,
         fault="" if genuine else "500 x1",
         deviations=found,
-        approved=deviations.approved_ids(asked) if asked.method == "POST" else (),
+        approved=deviations.approved_ids(sent) if sent.method == "POST" else (),
     )
     journal.add(entry)
     return entry
@@ -150,11 +150,11 @@ def test_irrelevant_data_is_not_kept() -> None:
 
 def test_listener_is_called_for_each_request() -> None:
     journal = Journal()
-    told: list[int] = []
-    journal.on_seen.append(lambda seen: told.append(seen.number))
+    numbers: list[int] = []
+    journal.on_seen.append(lambda seen: numbers.append(seen.number))
     see(journal)
     see(journal)
-    assert told == [1, 2]
+    assert numbers == [1, 2]
 
 
 def test_entry_is_shown_as_a_line_and_an_object() -> None:

@@ -72,8 +72,10 @@ def documented() -> list[str]:
     """Return the scenarios that pages and the help of the command run together."""
     root = Path(__file__).parents[3]
     texts = [path.read_text(encoding="utf-8") for path in (root / "docs").rglob("*.md")]
-    found = re.findall(r"forewarn simulate ((?:[a-z-]+ )+\+ [a-z -]+)", "".join(texts))
-    return sorted({words.partition(" --")[0].strip() for words in found})
+    commands = re.findall(
+        r"forewarn simulate ((?:[a-z-]+ )+\+ [a-z -]+)", "".join(texts)
+    )
+    return sorted({words.partition(" --")[0].strip() for words in commands})
 
 
 @pytest.mark.parametrize("words", documented())

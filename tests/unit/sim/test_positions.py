@@ -88,14 +88,18 @@ def test_each_new_world_reports_the_addresses_of_its_vms(loop: LoopThread) -> No
     with simulation(loop, fleet("a", "b")) as sim:
         begin(sim, fleet("c"))
         at = ports(sim)["c"]
-        told = [news for news in sim.news if news.what is What.SERVING]
-        assert [news.facts["vm"] for news in told] == ["a", "b", "c", None]
-        assert told[0].facts["url"] == told[2].facts["url"] == f"http://127.0.0.1:{at}"
-        assert "position 2 at http://127.0.0.1:" in told[3].text
+        serving = [news for news in sim.news if news.what is What.SERVING]
+        assert [news.facts["vm"] for news in serving] == ["a", "b", "c", None]
+        assert (
+            serving[0].facts["url"]
+            == serving[2].facts["url"]
+            == f"http://127.0.0.1:{at}"
+        )
+        assert "position 2 at http://127.0.0.1:" in serving[3].text
         sim.news.clear()
         sim.sim("vms", {"name": "late"})
         [joined] = [news for news in sim.news if news.what is What.SERVING]
-        assert joined.facts == {"vm": "late", "url": told[1].facts["url"]}
+        assert joined.facts == {"vm": "late", "url": serving[1].facts["url"]}
 
 
 def test_position_without_a_vm_returns_404_with_the_reason(loop: LoopThread) -> None:
@@ -189,11 +193,11 @@ def test_connection_continues_in_the_next_world(loop: LoopThread) -> None:
         port = ports(sim)["a"]
         unasked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         unasked.connect()
-        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        kept.request("GET", NAME, headers={"Metadata": "true"})
-        assert kept.getresponse().read() == b"a"
+        reused = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        reused.request("GET", NAME, headers={"Metadata": "true"})
+        assert reused.getresponse().read() == b"a"
         begin(sim, fleet("x", "y"))
-        for connection in (unasked, kept):
+        for connection in (unasked, reused):
             first = connection.sock
             connection.request("GET", NAME, headers={"Metadata": "true"})
             assert connection.getresponse().read() == b"x"

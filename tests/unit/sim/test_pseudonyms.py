@@ -44,8 +44,8 @@ def hidden(hide: Pseudonyms, given: Answer) -> Any:
 
 def test_pseudonyms_keep_the_structure_of_a_document() -> None:
     hide = Pseudonyms()
-    found = hidden(hide, document(EVENT))
-    assert found == {
+    renamed = hidden(hide, document(EVENT))
+    assert renamed == {
         "DocumentIncarnation": 7,
         "Events": [
             {
@@ -55,7 +55,7 @@ def test_pseudonyms_keep_the_structure_of_a_document() -> None:
             }
         ],
     }
-    assert list(found["Events"][0]) == list(EVENT)
+    assert list(renamed["Events"][0]) == list(EVENT)
     # Equal originals in any case have equal pseudonyms; others differ.
     other = {**EVENT, "EventId": EVENT["EventId"].lower(), "Resources": ["Ünïq vm"]}
     again = hidden(hide, document(other, {**EVENT, "EventId": "x"}))["Events"]
@@ -70,8 +70,8 @@ def test_description_keeps_the_platform_text() -> None:
         "Virtual machine payroll-7 (Ünïq vm, 10.1.2.3, node7.corp.example) is being "
         "paused for 9 seconds because of 3F2504E0-4F89-11D3-9A0C-0305E82C3301, Bob."
     )
-    found = hidden(hide, document({**EVENT, "Description": text}))
-    assert found["Events"][0]["Description"] == (
+    renamed = hidden(hide, document({**EVENT, "Description": text}))
+    assert renamed["Events"][0]["Description"] == (
         "Virtual machine vm_1 (vm_2, word_1, word_2) is being paused for 9 seconds "
         "because of 00000000-0000-4000-8000-000000000002, word_3."
     )
@@ -79,8 +79,8 @@ def test_description_keeps_the_platform_text() -> None:
 
 def test_underscore_of_the_oldest_version_is_kept() -> None:
     hide = Pseudonyms(underscore=True)
-    found = hidden(hide, document({**EVENT, "Resources": ["_web_0", "web_0"]}))
-    assert found["Events"][0]["Resources"] == ["_vm_1", "vm_1"]
+    renamed = hidden(hide, document({**EVENT, "Resources": ["_web_0", "web_0"]}))
+    assert renamed["Events"][0]["Resources"] == ["_vm_1", "vm_1"]
 
 
 def test_unparsable_content_is_omitted() -> None:

@@ -16,9 +16,9 @@ DUE = START + 900 * SECOND
 
 
 def recorded(version: str = "2020-07-01") -> RecordedEvents:
-    found = versions.parse(version)
-    assert found is not None
-    return RecordedEvents(found)
+    parsed = versions.parse(version)
+    assert parsed is not None
+    return RecordedEvents(parsed)
 
 
 def take(events: RecordedEvents, at: Micros, *shown: dict[str, Any]) -> None:
@@ -71,10 +71,12 @@ def test_each_document_sets_the_status_of_an_event(
     if before == "gone":
         take(events, START, *SHOWN["gone"])
     take(events, at, *SHOWN[now])
-    found = events.find(FREEZE)
-    assert found is not None
-    assert (found.status, found.outcome) == AFTERWARDS[before, now, at]
-    assert bool(found.removed_at) is (now == "gone")
+    recorded_event = events.find(FREEZE)
+    assert recorded_event is not None
+    assert (recorded_event.status, recorded_event.outcome) == AFTERWARDS[
+        before, now, at
+    ]
+    assert bool(recorded_event.removed_at) is (now == "gone")
     assert len(events.live) == (now != "gone")
     assert [shown_event.event_id for shown_event in events.all] == [FREEZE]
 
@@ -88,16 +90,16 @@ def test_an_approval_counts_while_an_event_is_scheduled(shown: str) -> None:
     take(events, START, *SHOWN["Scheduled"])
     take(events, START + SECOND, *SHOWN[shown])
     assert events.approve("web_0", [FREEZE], at=START + 2 * SECOND) is None
-    found = events.find(FREEZE)
-    assert found is not None
-    assert found.is_approved is COUNTS[shown]
+    recorded_event = events.find(FREEZE)
+    assert recorded_event is not None
+    assert recorded_event.is_approved is COUNTS[shown]
     # The first approval counts, and it stays.
     assert events.approve("web_1", [FREEZE], at=START + 3 * SECOND) is None
     take(events, START + 4 * SECOND, *SHOWN["Started"])
-    found = events.find(FREEZE)
-    assert found is not None
+    recorded_event = events.find(FREEZE)
+    assert recorded_event is not None
     approved = ("web_0", START + 2 * SECOND) if COUNTS[shown] else ("", 0)
-    assert (found.approved_by, found.approved_at) == approved
+    assert (recorded_event.approved_by, recorded_event.approved_at) == approved
 
 
 def test_one_unknown_id_rejects_the_whole_approval() -> None:

@@ -65,15 +65,15 @@ def test_written_recording_reads_back_equal(steps: list[tuple[int, Outcome]]) ->
         lines += [writer.moment(moments[-1]), writer.same(at, 3)]
     lines.append(writer.end(at + 7, "interrupted"))
 
-    found = read(*lines)
+    parsed = read(*lines)
 
     assert all(line.endswith("\n") and line.count("\n") == 1 for line in lines)
-    assert found.header == HEADER
-    assert found.moments == tuple(moments)
-    assert found.polls == 4 * len(steps)
-    assert found.length == at + 7
-    assert found.ended == "interrupted"
-    assert not found.is_torn
+    assert parsed.header == HEADER
+    assert parsed.moments == tuple(moments)
+    assert parsed.polls == 4 * len(steps)
+    assert parsed.length == at + 7
+    assert parsed.ended == "interrupted"
+    assert not parsed.is_torn
 
 
 def test_repeated_answer_is_written_as_a_reference() -> None:

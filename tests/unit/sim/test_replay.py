@@ -92,9 +92,9 @@ class Player:
         headers = {"metadata": ("true",)}
         if etag:
             headers["if-none-match"] = (etag,)
-        found = self.handle("GET", f"api-version={version}", headers=headers)
-        assert isinstance(found, Response)
-        return found
+        response = self.handle("GET", f"api-version={version}", headers=headers)
+        assert isinstance(response, Response)
+        return response
 
     def handle(
         self,
@@ -244,14 +244,14 @@ async def test_approvals_are_accepted_for_events_that_were_shown() -> None:
     body = json.dumps({"StartRequests": [{"EventId": EVENT.lower()}]}).encode()
 
     async def approve() -> str | None:
-        asked = story.handle(
+        approval = story.handle(
             "POST",
             "api-version=2020-07-01",
             headers={"metadata": ("true",)},
             body=body,
         )
-        assert isinstance(asked, Approve)
-        return await story.replay.approve(asked.vm, asked.event_ids)
+        assert isinstance(approval, Approve)
+        return await story.replay.approve(approval.vm, approval.event_ids)
 
     assert await approve() == f"EventId {EVENT} is not in this VM's document"
     story.advance(10)
@@ -281,9 +281,9 @@ async def test_replay_enforces_the_protocol_rules() -> None:
     def status(
         query: str, headers: dict[str, tuple[str, ...]], method: str = "GET"
     ) -> int:
-        found = story.handle(method, query, headers=headers)
-        assert isinstance(found, Response)
-        return found.status
+        response = story.handle(method, query, headers=headers)
+        assert isinstance(response, Response)
+        return response.status
 
     assert status("api-version=2020-07-01", {}) == 400
     assert status("api-version=2021-07-01", headers) == 400
@@ -295,10 +295,10 @@ async def test_replay_enforces_the_protocol_rules() -> None:
 async def test_slow_first_answer_is_replayed_slowly() -> None:
     played = recording((60, shown(1)), took=55 * SECOND)
     story = Player(played, speed=10)
-    asked = story.handle(
+    answer = story.handle(
         "GET", "api-version=2020-07-01", headers={"metadata": ("true",)}
     )
-    assert asked == Hold(until=NOW + 55 * SECOND // 10)
+    assert answer == Hold(until=NOW + 55 * SECOND // 10)
     story.advance(6)
     assert story.ask().status == 200
 

@@ -45,11 +45,11 @@ def fresh(running: Simulation) -> Simulation:
 
 
 def test_custom_event_can_be_moved_through_its_states(fresh: Simulation) -> None:
-    made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": DAY})
+    created = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": DAY})
     [event] = fresh.events()
     assert (event["EventType"], event["EventStatus"]) == ("Preempt", "Scheduled")
     assert event["EventSource"] == "Platform"
-    name = made["operations"][0]["operation"]
+    name = created["operations"][0]["operation"]
     moved = fresh.sim(f"operations/{name}/move", {"to": "started"})
     assert moved["state"] == "Impacting"
     assert fresh.events()[0]["EventStatus"] == "Started"
@@ -134,8 +134,8 @@ def test_vm_of_an_applied_fleet_file_gets_an_address(
 
 
 def test_faults_are_set_listed_and_cleared(fresh: Simulation) -> None:
-    told = fresh.sim("faults", {"vms": ["web_0"], "faults": "503, ok, loop"})
-    [playing] = told["faults"]
+    response = fresh.sim("faults", {"vms": ["web_0"], "faults": "503, ok, loop"})
+    [playing] = response["faults"]
     assert (playing["vms"], playing["loop"]) == (["web_0"], True)
     assert (
         fresh.ask(fresh.url() + "/metadata/scheduledevents?api-version=2020-07-01")[0]
@@ -182,9 +182,9 @@ def test_each_change_is_reported_once(fresh: Simulation) -> None:
     [event] = fresh.events("web_1")
     fresh.approve(event["EventId"], "web_1")
     assert fresh.news[3].text.endswith(", approved by web_1")
-    told = [(news.what.value, news.text.split(",")[0]) for news in fresh.news]
+    reported = [(news.what.value, news.text.split(",")[0]) for news in fresh.news]
     name = event["EventId"]
-    assert told == [
+    assert reported == [
         ("asked", "web_1: got document 1 for the first time"),
         ("event", f"{name} Scheduled Reboot web_1"),
         ("asked", "web_1: got document 2"),
@@ -194,9 +194,9 @@ def test_each_change_is_reported_once(fresh: Simulation) -> None:
 
 
 def test_request_of_a_deleted_vm_is_reported_once(fresh: Simulation) -> None:
-    made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "0s"})
+    created = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "0s"})
     fresh.sim(
-        f"operations/{made['operations'][0]['operation']}/move", {"to": "removed"}
+        f"operations/{created['operations'][0]['operation']}/move", {"to": "removed"}
     )
     fresh.news.clear()
     for _ in range(3):
@@ -228,9 +228,9 @@ def test_deviations_are_reported_and_further_ones_are_counted(
     before = fresh.reporter.deviations
     for _ in range(12):
         fresh.ask(fresh.url() + "/metadata/scheduledevents?api-version=2020-01-01")
-    told = [news for news in fresh.news if news.facts.get("rule") == "version"]
-    assert len(told) == 10
-    assert told[-1].text.endswith("further ones are only counted")
+    reported = [news for news in fresh.news if news.facts.get("rule") == "version"]
+    assert len(reported) == 10
+    assert reported[-1].text.endswith("further ones are only counted")
     assert fresh.reporter.deviations >= before + 12
 
 

@@ -95,8 +95,8 @@ def test_check_reports_the_number_of_alerts_that_do_not_count() -> None:
     with FakeAlerts() as fake:
         settings = Settings(gate=GateSettings(prometheus=fake.url))
         fake.alerts = (Fires("Watchdog"),)
-        said = look_at_alerts(settings, SystemClock())
-        assert said == (
+        report = look_at_alerts(settings, SystemClock())
+        assert report == (
             True,
             "no alert fires; active alerts that do not count: 1",
         )
@@ -166,11 +166,11 @@ def test_only_the_last_of_the_waiting_queries_is_sent() -> None:
         assert goes_on.wait(30)
         return OPEN
 
-    said: list[int] = []
+    numbers: list[int] = []
     ended = threading.Semaphore(0)
 
     def tell(response: GateResponse) -> None:
-        said.append(response.number)
+        numbers.append(response.number)
         ended.release()
 
     keeper = Gatekeeper(lambda: Scripted(hang), tell=tell, timeout=SECOND)
@@ -180,7 +180,7 @@ def test_only_the_last_of_the_waiting_queries_is_sent() -> None:
         keeper.ask(AskGate(number=number))
     goes_on.set()
     assert all(ended.acquire(timeout=30) for _ in range(2))
-    assert said == [1, 4]
+    assert numbers == [1, 4]
 
 
 def test_token_in_an_alert_name_is_redacted(tmp_path: Path) -> None:

@@ -238,7 +238,9 @@ def test_effective_settings_show_the_gate(
     file.write_text('[gate]\nprometheus = "http://p"\ntoken_file = "/t"\n')
     assert main(["settings", "--json", "--config", str(file)]) == 0
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    found = {row["key"]: row["value"] for row in rows if row["key"].startswith("gate.")}
-    assert found["gate.prometheus"] == "http://p"
-    assert found["gate.ignore"] == "Watchdog, InfoInhibitor, Forewarn*"
-    assert found["gate.token_file"] == "/t"
+    settings_of_gate = {
+        row["key"]: row["value"] for row in rows if row["key"].startswith("gate.")
+    }
+    assert settings_of_gate["gate.prometheus"] == "http://p"
+    assert settings_of_gate["gate.ignore"] == "Watchdog, InfoInhibitor, Forewarn*"
+    assert settings_of_gate["gate.token_file"] == "/t"

@@ -187,8 +187,8 @@ def test_name_without_a_number_is_not_a_scale_set_name() -> None:
 def test_no_recovery_is_skipped_when_several_events_end_together() -> None:
     handlers = tuple(Handler(name=f"h{number}") for number in range(4))
     rules = tuple(
-        prepare((handler_.name,), name=handler_.name, description=handler_.name)
-        for handler_ in handlers
+        prepare((drain.name,), name=drain.name, description=drain.name)
+        for drain in handlers
     )
     life = Life(policy(*handlers, rules=rules))
     life.poll(*(notice(f"E{n}", description=f"h{n}") for n in range(4)))

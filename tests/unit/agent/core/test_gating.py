@@ -162,13 +162,13 @@ def test_returning_alert_restarts_the_clear_time() -> None:
 
 def test_gate_is_queried_at_intervals_and_never_twice_at_once() -> None:
     life = held(replace(gated(), gate=replace(GATE, every=20 * SECOND)))
-    for asked in range(2, 6):
+    for queries in range(2, 6):
         life.sleep(19 * SECOND)
-        assert len(life.gate_asked) == asked - 1
+        assert len(life.gate_asked) == queries - 1
         life.sleep(SECOND)
-        assert len(life.gate_asked) == asked
+        assert len(life.gate_asked) == queries
         life.sleep(3 * SECOND)
-        assert len(life.gate_asked) == asked
+        assert len(life.gate_asked) == queries
         life.gate_says(ALERTS, FIRES)
 
 

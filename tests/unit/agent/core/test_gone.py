@@ -154,8 +154,8 @@ def test_journal_of_an_older_version_gets_presence_from_the_stage() -> None:
     )
     life = Life(policy(DRAIN), memory=Memory(name="vm1", tasks=tasks))
     life.restart()
-    found = [task.presence for task in life.memory.tasks]
-    assert found == [Presence.LISTED, Presence.GONE]
+    presences = [task.presence for task in life.memory.tasks]
+    assert presences == [Presence.LISTED, Presence.GONE]
 
 
 # Empty bodies.

@@ -139,12 +139,12 @@ class Resident:
 
     def announce(self, now: Micros) -> None:
         self.count += 1
-        made = notice(
+        event = notice(
             f"{self.name}-{self.count}",
             resources=(self.name,),
             not_before=now + NOTICE,
         )
-        self.notices[made.event_id] = made
+        self.notices[event.event_id] = event
 
     def go_on(self, now: Micros) -> None:
         """Have events start, and end."""
@@ -208,8 +208,8 @@ class Resident:
         soon = now + self.random.randrange(4) * SECOND
         if isinstance(command, Run):
             state = StepState.LOST if command.resumes else StepState.DONE
-            said = Finished(run_id=command.run_id, state=state)
-            self.waiting.append((soon, said))
+            finished = Finished(run_id=command.run_id, state=state)
+            self.waiting.append((soon, finished))
         elif isinstance(command, Send):
             if command.event_id in self.notices:
                 self.approved.add(command.event_id)

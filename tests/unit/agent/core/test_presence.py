@@ -61,14 +61,14 @@ ARROWS = {
 
 def task(**values: object) -> Task:
     """Return an event that was listed by the document 7."""
-    made: dict[str, object] = {
+    fields: dict[str, object] = {
         "event_id": "E1",
         "notice": EVENT,
         "mine": True,
         "incarnation": 7,
         **values,
     }
-    return Task(**made)  # pyright: ignore[reportArgumentType]
+    return Task(**fields)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.clause("8.1")
@@ -279,8 +279,8 @@ def test_start_of_the_absence_time_is_recorded(
 def test_same_maintenance_under_a_new_id_is_recognized(
     before: Notice, after: Notice, *, wanted: bool
 ) -> None:
-    found = presence.Renamed([after]).take(task(notice=before))
-    assert found == (after if wanted else None)
+    renamed = presence.Renamed([after]).take(task(notice=before))
+    assert renamed == (after if wanted else None)
 
 
 def test_renamed_events_are_matched_once_waiting_ones_first() -> None:

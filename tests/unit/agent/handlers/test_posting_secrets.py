@@ -19,8 +19,8 @@ def test_header_and_query_values_are_secret_except_common_values() -> None:
             ("X-Short", "on"),
         ),
     )
-    found = {"T0123456789abcdef", "abc123", "tok-1234", "k-98765"}
-    assert set(secrets_of(template)) == found
+    expected = {"T0123456789abcdef", "abc123", "tok-1234", "k-98765"}
+    assert set(secrets_of(template)) == expected
 
 
 def test_secrets_in_the_response_are_redacted_in_the_error() -> None:

@@ -81,8 +81,8 @@ def test_active_runs_are_kept_regardless_of_age(tmp_path: Path) -> None:
         runs.directory(name).make(b"")
         os.utime(tmp_path / name, (age, age))
     runs.clear(["r0"])
-    kept = {path.name for path in tmp_path.iterdir()}
-    assert kept == {*names} - {"r1"}
+    names_left = {path.name for path in tmp_path.iterdir()}
+    assert names_left == {*names} - {"r1"}
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def test_hanging_command_ends_with_its_event() -> None:
 def test_command_is_retried_while_the_target_is_unavailable(tmp_path: Path) -> None:
     file = tmp_path / "there"
     script = f"[ -e {file} ] && echo there; ok=$?; touch {file}; exit $ok"
-    words = ("sh", "-c", script)
-    output = COMMANDS.patiently(words, context(), doing="asking", may_pass=always)
+    command = ("sh", "-c", script)
+    output = COMMANDS.patiently(command, context(), doing="asking", may_pass=always)
     assert output.out == "there\n"
 
 
@@ -84,10 +84,10 @@ def test_refused_command_is_not_retried() -> None:
 
 
 def test_failing_command_is_reported_at_the_deadline() -> None:
-    words = ("sh", "-c", "echo nobody is here >&2; exit 1")
+    command = ("sh", "-c", "echo nobody is here >&2; exit 1")
     message = r"timed out while asking it: nobody is here$"
     with pytest.raises(TimeUpError, match=message):
-        COMMANDS.patiently(words, context(2), doing="asking it", may_pass=always)
+        COMMANDS.patiently(command, context(2), doing="asking it", may_pass=always)
     message = r"timed out while asking it: sh .* no result within 0 s$"
     with pytest.raises(TimeUpError, match=message):
         COMMANDS.patiently(
@@ -100,10 +100,10 @@ def test_failing_command_is_reported_at_the_deadline() -> None:
 
 
 def test_timeout_of_the_run_names_the_whole_task() -> None:
-    words = ("sh", "-c", "echo nobody is here >&2; exit 1")
+    command = ("sh", "-c", "echo nobody is here >&2; exit 1")
     held = context(2)
     message = r"timed out while stopping web: nobody is here$"
     with pytest.raises(TimeUpError, match=message), held.doing("stopping web"):
-        COMMANDS.patiently(words, held, doing="asking it", may_pass=always)
+        COMMANDS.patiently(command, held, doing="asking it", may_pass=always)
     with pytest.raises(HandlerError, match=r"^refused$"), held.doing("stopping web"):
         raise HandlerError("refused")

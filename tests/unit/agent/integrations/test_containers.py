@@ -103,10 +103,10 @@ def test_prepare_and_recover_are_idempotent(story: Story) -> None:
 
 
 def test_crash_before_the_stop_leaves_nothing_to_undo(on_docker: Story) -> None:
-    made = on_docker.engine.run("web")
+    container = on_docker.engine.run("web")
     handler = on_docker.handler("all = true")
     handler.memo.parent.mkdir()
-    handler.memo.write_text(json.dumps({"stopped": [{made: "web"}]}))
+    handler.memo.write_text(json.dumps({"stopped": [{container: "web"}]}))
     assert handler.recover() == "nothing had to be undone"
     assert on_docker.engine.orders() == []
 
@@ -169,12 +169,12 @@ def test_own_container_is_detected_with_host_networking(
 def test_agent_on_a_vm_is_in_no_container(
     on_docker: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = on_docker.engine.run("web")
+    container = on_docker.engine.run("web")
     kernel = on_docker.directory / "self"
     kernel.mkdir()
     lines = (
-        f"1 2 0:3 / /var/lib/docker/containers/{made}/mounts/shm rw - tmpfs shm rw",
-        f"1 2 0:4 net:[40265] /run/docker/netns/{made} rw - nsfs nsfs rw",
+        f"1 2 0:3 / /var/lib/docker/containers/{container}/mounts/shm rw - tmpfs shm rw",
+        f"1 2 0:4 net:[40265] /run/docker/netns/{container} rw - nsfs nsfs rw",
     )
     (kernel / "mountinfo").write_text("\n".join(lines))
     (kernel / "cgroup").write_text("0::/system.slice/forewarn-agent.service\n")
@@ -201,8 +201,10 @@ def test_restarting_container_is_stopped_too(on_docker: Story) -> None:
 
 
 def test_container_can_be_selected_by_id(on_docker: Story) -> None:
-    made = on_docker.engine.run("web")
-    assert on_docker.handler(f'containers = "{made[:12]}"').prepare() == "stopped web"
+    container = on_docker.engine.run("web")
+    assert (
+        on_docker.handler(f'containers = "{container[:12]}"').prepare() == "stopped web"
+    )
 
 
 # How long it may take

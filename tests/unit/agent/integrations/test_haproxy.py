@@ -40,8 +40,8 @@ def proxy(tmp_path: Path) -> Iterator[FakeHaproxy]:
 
 
 def worker(proxy: FakeHaproxy, tmp_path: Path, **more: Any) -> Worker:
-    given = {"socket": (proxy.place,), "servers": SERVERS, **more}
-    return worker_of("haproxy", tmp_path, **given)
+    options = {"socket": (proxy.place,), "servers": SERVERS, **more}
+    return worker_of("haproxy", tmp_path, **options)
 
 
 def admins(proxy: FakeHaproxy) -> dict[str, int]:

@@ -33,8 +33,8 @@ def proxy(tmp_path: Path) -> Iterator[FakeHaproxy]:
 
 
 def worker(proxy: FakeHaproxy, tmp_path: Path, **more: Any) -> Worker:
-    given = {"socket": (proxy.place,), "servers": SERVERS, **more}
-    return worker_of("haproxy", tmp_path, **given)
+    options = {"socket": (proxy.place,), "servers": SERVERS, **more}
+    return worker_of("haproxy", tmp_path, **options)
 
 
 def admins(proxy: FakeHaproxy) -> dict[str, int]:
@@ -203,9 +203,9 @@ def test_first_reachable_address_of_a_name_is_used(
             return real(host, port, **more)
         if more.get("flags"):
             raise OSError("it is a name")
-        found = real("127.0.0.1", port, type=socket.SOCK_STREAM)
+        addresses = real("127.0.0.1", port, type=socket.SOCK_STREAM)
         # No server listens at the first address.
-        return [*real("127.0.0.1", 9, type=socket.SOCK_STREAM), *found]
+        return [*real("127.0.0.1", 9, type=socket.SOCK_STREAM), *addresses]
 
     monkeypatch.setattr(socket, "getaddrinfo", both)
     with serving(FakeHaproxy("app/web_1", "api/web_1")) as proxy:

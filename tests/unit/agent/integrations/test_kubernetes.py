@@ -85,12 +85,12 @@ def test_an_operators_cordon_stays(cluster: Cluster) -> None:
 
 def test_an_operators_taint_stays_as_it_is(cluster: Cluster) -> None:
     node, worker = cluster.fake.node(), closes(cluster, cordon=False)
-    mine = {**OURS, "value": "by-hand"}
-    node["spec"]["taints"] = [mine]
+    by_hand = {**OURS, "value": "by-hand"}
+    node["spec"]["taints"] = [by_hand]
     cluster.prepare(worker)
-    assert node["spec"]["taints"] == [mine]
+    assert node["spec"]["taints"] == [by_hand]
     cluster.recover(worker, notice())
-    assert node["spec"]["taints"] == [mine]
+    assert node["spec"]["taints"] == [by_hand]
 
 
 def test_undo_by_an_operator_does_not_fail_recovery(cluster: Cluster) -> None:
@@ -239,8 +239,8 @@ def test_each_change_can_be_disabled(cluster: Cluster) -> None:
     cluster.prepare(
         closes(cluster, "node", **only | {"taint": "a/b=c:PreferNoSchedule"})
     )
-    mine = {"key": "a/b", "value": "c", "effect": "PreferNoSchedule"}
-    assert node["spec"] == {"taints": [THEIRS, mine]}
+    taint = {"key": "a/b", "value": "c", "effect": "PreferNoSchedule"}
+    assert node["spec"] == {"taints": [THEIRS, taint]}
     assert not fake.conditions("ForewarnMaintenance")
 
 
@@ -304,7 +304,7 @@ def test_lost_answer_does_not_cause_a_second_change(cluster: Cluster) -> None:
 
 
 def allow(cluster: Cluster, *, but: tuple[str, str] = ("", "")) -> None:
-    all_ = [
+    rights = [
         ("get", "nodes"),
         ("patch", "nodes"),
         ("patch", "nodes/status"),
@@ -314,7 +314,7 @@ def allow(cluster: Cluster, *, but: tuple[str, str] = ("", "")) -> None:
         ("create", "events"),
     ]
     cluster.fake.allowed = {
-        Right(verb, "", what) for verb, what in all_ if (verb, what) != but
+        Right(verb, "", what) for verb, what in rights if (verb, what) != but
     }
 
 

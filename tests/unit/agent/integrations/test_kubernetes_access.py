@@ -255,11 +255,11 @@ def test_unsupported_yaml_is_rejected_with_its_line(text: str, told: str) -> Non
 @pytest.mark.slow
 @needs_openssl
 def test_server_is_trusted_only_by_its_certificate_authority(tmp_path: Path) -> None:
-    made = certificate_in(tmp_path)
-    certificate = made.certificate
+    tls = certificate_in(tmp_path)
+    certificate = tls.certificate
     (tmp_path / "ca.crt").write_bytes(certificate.read_bytes())
     (tmp_path / "token").write_text("old")
-    with serving(CLOCK, made.server()) as fake:
+    with serving(CLOCK, tls.server()) as fake:
         fake.add_node("web-0")
         port = fake.url.rpartition(":")[2]
         environment = {

@@ -23,8 +23,8 @@ from tests.support.receivers import Receiver, receiving
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as made:
-        yield made
+    with receiving() as server:
+        yield server
 
 
 @pytest.fixture

@@ -140,9 +140,9 @@ def test_condition_has_the_preempt_time_in_karpenter_format(cluster: Cluster) ->
     cluster.prepare(worker, notice("Preempt", not_before=due, duration_seconds=-1))
     status, reason, message = condition(cluster, PREEMPTION)
     assert (status, reason) == ("True", "SpotEvictionIncoming")
-    found = KARPENTER_SCHEDULED.match(message)
-    assert found is not None
-    assert parse_http_date(found["due"]) == due - due % SECOND
+    match = KARPENTER_SCHEDULED.match(message)
+    assert match is not None
+    assert parse_http_date(match["due"]) == due - due % SECOND
     assert message.endswith(f"EventId: {EVENT_ID}")
     assert condition(cluster, ANY_EVENT) == ("True", "VMEventScheduled", message)
     cluster.recover(worker, notice("Preempt"))

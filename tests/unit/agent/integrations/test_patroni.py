@@ -37,8 +37,8 @@ def cluster() -> Iterator[FakePatroni]:
 
 
 def worker(cluster: FakePatroni, tmp_path: Path, **more: Any) -> Worker:
-    given = {"url": cluster.url, "candidate_wait": 50 * MILLISECOND, **more}
-    return worker_of("patroni", tmp_path, **given)
+    options = {"url": cluster.url, "candidate_wait": 50 * MILLISECOND, **more}
+    return worker_of("patroni", tmp_path, **options)
 
 
 def test_leader_switches_over_and_stays_a_replica(
@@ -314,10 +314,10 @@ def test_switch_back_waits_until_this_member_is_healthy(
     cluster.set("pg1", lag=5 << 20)
     with pytest.raises(TimeUpError, match=r"pg1 cannot lead: its lag is 5\.0 MiB"):
         recover(handler, looks=6)
-    mine = cluster.members.pop("pg1")
+    member = cluster.members.pop("pg1")
     with pytest.raises(TimeUpError, match="the cluster has no member pg1"):
         recover(handler, looks=6)
-    cluster.members["pg1"] = {**mine, "lag": 0}
+    cluster.members["pg1"] = {**member, "lag": 0}
     assert recover(handler) == "pg1 is the leader again"
 
 

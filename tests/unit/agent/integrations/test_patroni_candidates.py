@@ -27,8 +27,8 @@ def cluster() -> Iterator[FakePatroni]:
 
 
 def worker(cluster: FakePatroni, tmp_path: Path, **more: Any) -> Worker:
-    given = {"url": cluster.url, "candidate_wait": 50 * MILLISECOND, **more}
-    return worker_of("patroni", tmp_path, **given)
+    options = {"url": cluster.url, "candidate_wait": 50 * MILLISECOND, **more}
+    return worker_of("patroni", tmp_path, **options)
 
 
 UNFIT: list[tuple[dict[str, Any], str]] = [

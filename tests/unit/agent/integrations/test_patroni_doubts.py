@@ -27,8 +27,8 @@ def cluster() -> Iterator[FakePatroni]:
 
 
 def worker(cluster: FakePatroni, directory: Path, **more: Any) -> Worker:
-    given = {"url": cluster.url, "candidate_wait": 30 * MILLISECOND, **more}
-    return worker_of("patroni", directory, **given)
+    options = {"url": cluster.url, "candidate_wait": 30 * MILLISECOND, **more}
+    return worker_of("patroni", directory, **options)
 
 
 def call_itself(cluster: FakePatroni, role: str, state: str = "running") -> None:

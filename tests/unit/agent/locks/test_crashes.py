@@ -143,8 +143,8 @@ def test_lock_request_is_in_the_journal_before_it_is_sent() -> None:
     for _ in range(TURNS_MAX):
         before = len(life.machine.lock_asked)
         life.second(life.journal, has_reboot=False)
-        made = life.machine.lock_asked[before:]
-        if any(isinstance(request, TakeLock) for request in made):
+        requests = life.machine.lock_asked[before:]
+        if any(isinstance(request, TakeLock) for request in requests):
             break
     lock = life.journal.load().lock
     assert (lock.state, lock.holder) == (LockState.WANTED, VM)

@@ -34,8 +34,8 @@ def directory_lock(directory: Path, **more: Any) -> RegisterLock:
 
 
 def names(directory: Path) -> list[str]:
-    found = {path.name for path in directory.iterdir()}
-    return sorted(found - {MARKER})
+    files = {path.name for path in directory.iterdir()}
+    return sorted(files - {MARKER})
 
 
 def test_each_state_is_a_separate_file(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_old_states_and_drafts_are_removed_later(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))
     lock.take("web_0", context())
-    kept = [f"default.{number:012d}" for number in range(14, 22)]
-    assert names(tmp_path) == [*kept, "default.txt"]
+    states = [f"default.{number:012d}" for number in range(14, 22)]
+    assert names(tmp_path) == [*states, "default.txt"]
 
 
 def test_writer_with_an_outdated_state_changes_nothing(tmp_path: Path) -> None:

@@ -112,24 +112,27 @@ def test_error_is_reported_as_trouble(error: Exception, detail: str) -> None:
 
 
 def test_lock_creation_failure_is_reported_and_retried() -> None:
-    said: queue.SimpleQueue[LockResponse] = queue.SimpleQueue()
+    responses: queue.SimpleQueue[LockResponse] = queue.SimpleQueue()
     lock = Slow()
-    made: list[int] = []
+    attempts: list[int] = []
 
     def make() -> Slow:
-        made.append(1)
-        if len(made) == 1:
+        attempts.append(1)
+        if len(attempts) == 1:
             raise LockError("the kubeconfig cannot be read")
         return lock
 
-    locker = Locker(make, tell=said.put, timeout=30 * SECOND, clock=SystemClock())
+    locker = Locker(make, tell=responses.put, timeout=30 * SECOND, clock=SystemClock())
     locker.ask(TakeLock(number=1, holder="web_0"))
-    assert said.get(timeout=PATIENCE_SECONDS).detail == "the kubeconfig cannot be read"
+    assert (
+        responses.get(timeout=PATIENCE_SECONDS).detail
+        == "the kubeconfig cannot be read"
+    )
     lock.may_go_on.release(2)
     for number in (2, 3):
         locker.ask(TakeLock(number=number, holder="web_0"))
-        assert said.get(timeout=PATIENCE_SECONDS).answer is LockAnswer.TAKEN
-    assert len(made) == 2
+        assert responses.get(timeout=PATIENCE_SECONDS).answer is LockAnswer.TAKEN
+    assert len(attempts) == 2
 
 
 def test_failed_thread_start_is_reported_as_trouble(

@@ -278,11 +278,11 @@ def test_key_is_written_with_its_modify_index(tmp_path: Path) -> None:
     token.write_text("s3cret\n")
     with FakeConsulKeys(token="s3cret") as fake:
         consul_lock(fake, token_file=str(token)).take("web_0", context())
-        asked = [
+        requests = [
             (request.method, request.path, dict(request.query))
             for request in fake.asked
         ]
-        assert asked == [
+        assert requests == [
             ("GET", "/v1/kv/forewarn/locks/default", {"consistent": ""}),
             ("PUT", "/v1/kv/forewarn/locks/default", {"cas": "0"}),
         ]

@@ -81,8 +81,8 @@ def test_status_shows_the_lock_and_the_last_refusal() -> None:
 def test_status_without_a_lock_omits_the_lock() -> None:
     document = status.document_of(Memory(name="vm1"))
     assert document["lock"] is None
-    words = status.words_of(document, now=START)
-    assert not any(line.startswith("lock") for line in words)
+    lines = status.words_of(document, now=START)
+    assert not any(line.startswith("lock") for line in lines)
     del document["lock"]
     assert list(status.words_of(document, now=START))
 
@@ -173,7 +173,7 @@ def found_of(directory: Path, settings: str, look: Callable[[], str]) -> list[Fi
     document = plain(b'{"DocumentIncarnation":1,"Events":[]}')
     with scripted(document, document) as server:
         endpoint = Endpoint(lambda: (server.url,), clock=SystemClock())
-        found = list(
+        all_findings = list(
             findings(
                 load_settings(file=str(file), environ={}, flags={}),
                 endpoint=endpoint,
@@ -182,7 +182,7 @@ def found_of(directory: Path, settings: str, look: Callable[[], str]) -> list[Fi
             )
         )
         endpoint.close()
-    return [finding for finding in found if finding.subject.startswith("lock")]
+    return [finding for finding in all_findings if finding.subject.startswith("lock")]
 
 
 @pytest.mark.slow
@@ -209,8 +209,8 @@ def test_check_reports_the_lock_holder_or_why_it_is_unknown(
         [finding] = found_of(tmp_path, text, look)
         assert finding.is_well
         assert finding.text.startswith(f"web ({kind}")
-        made = lock_of(bench)
-        made.take("web_7", context_for(30, SystemClock()))
+        real_lock = lock_of(bench)
+        real_lock.take("web_7", context_for(30, SystemClock()))
         [finding] = found_of(tmp_path, text, look)
         assert finding.is_well
         assert "web_7" in finding.text or kind == "fleetlock"
@@ -225,12 +225,12 @@ def test_check_reports_a_token_file_that_others_can_read(tmp_path: Path) -> None
     token.write_text("s3cret\n")
     token.chmod(0o644)
     text = f'[lock]\nkind = "consul"\ntoken_file = "{token}"\n'
-    found = found_of(tmp_path, text, lambda: "the lock is free")
-    assert [(finding.subject, finding.is_well) for finding in found] == [
+    lock_findings = found_of(tmp_path, text, lambda: "the lock is free")
+    assert [(finding.subject, finding.is_well) for finding in lock_findings] == [
         ("lock", True),
         ("lock.token_file", False),
     ]
-    assert found[1].text == f"other users can read {token}: run chmod 600 on it"
+    assert lock_findings[1].text == f"other users can read {token}: run chmod 600 on it"
 
 
 # `agent try`
@@ -307,8 +307,8 @@ def test_try_command_shows_the_lock(
 def test_dry_run_logs_lock_requests_and_sends_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[Input] = []
-    dry = DryRun(told.append)
+    inputs: list[Input] = []
+    dry = DryRun(inputs.append)
     with caplog.at_level("INFO", logger="forewarn.agent.dry"):
         dry.ask_lock(TakeLock(number=1, holder="vm1"))
         dry.ask_lock(ReleaseLock(number=2, holder="vm1"))
@@ -316,7 +316,7 @@ def test_dry_run_logs_lock_requests_and_sends_none(
         "dry run: the lock would be taken now",
         "dry run: the lock would be released now",
     ]
-    assert told == [
+    assert inputs == [
         LockResponse(number=1, answer=LockAnswer.TAKEN, detail="dry run: not run"),
         LockResponse(number=2, answer=LockAnswer.RELEASED, detail="dry run: not run"),
     ]

@@ -39,8 +39,8 @@ def word(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def there(word: str) -> Iterator[Hook]:
-    with hook(HOOKS[word][0]) as made:
-        yield made
+    with hook(HOOKS[word][0]) as server:
+        yield server
 
 
 @pytest.fixture
@@ -154,19 +154,19 @@ def test_errors_do_not_contain_the_url(
 ) -> None:
     path = HOOKS[word][1]
     there.script = [(404, f"no such page: {path}", {})]
-    found: list[str] = []
+    texts: list[str] = []
     for text in ("", f"ftp://127.0.0.1{path}", f"http://127.0.0.1:1{path}"):
         if text:
             url_file.write_text(text)
         with pytest.raises(DeliveryError) as raised:
             sink.deliver(1, told_of())
-        found += [raised.value.message, *sink.check()]
+        texts += [raised.value.message, *sink.check()]
     url_file.unlink()
     with pytest.raises(DeliveryError, match="No such file") as raised:
         sink.deliver(1, told_of())
     assert raised.value.may_pass
     for secret in ("XXXXXX", "B00000000", "S3CR3T", "0123456789abcdef"):
-        assert not any(secret in text for text in found), found
+        assert not any(secret in text for text in texts), texts
 
 
 def test_check_sends_nothing(sink: Sink, url_file: Path, there: Hook) -> None:

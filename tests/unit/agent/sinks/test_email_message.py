@@ -78,8 +78,8 @@ def test_subject_with_any_characters_is_preserved(text: str) -> None:
         assert line.isascii()
     del message["Subject"]
     raw = b"Subject: " + value.encode() + b"\r\n\r\n"
-    found = email.message_from_bytes(raw, policy=email.policy.default)
-    assert found["Subject"] == text
+    parsed = email.message_from_bytes(raw, policy=email.policy.default)
+    assert parsed["Subject"] == text
 
 
 @pytest.mark.parametrize(

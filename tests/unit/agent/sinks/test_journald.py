@@ -16,7 +16,7 @@ from tests.support.notes import REBOOT, told_of
 
 def read(data: bytes) -> dict[str, str]:
     """Return the fields of a datagram (systemd.io, "Journal native protocol")."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     while data:
         line, _, rest = data.partition(b"\n")
         name, is_text, value = line.partition(b"=")
@@ -27,10 +27,10 @@ def read(data: bytes) -> dict[str, str]:
             rest = rest[1:]
         assert name.decode().replace("_", "").isalnum()
         assert name.decode().isupper()
-        assert name.decode() not in found
-        found[name.decode()] = value.decode()
+        assert name.decode() not in fields
+        fields[name.decode()] = value.decode()
         data = rest
-    return found
+    return fields
 
 
 @pytest.mark.parametrize("kind", NoteKind)

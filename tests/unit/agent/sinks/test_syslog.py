@@ -38,19 +38,19 @@ PARAM = re.compile(r" (\S+?)=\"((?:[^\"\\\]]|\\.)*)\"")
 
 def read(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
     """Return the parts of a message, and its structured data."""
-    found = FORM.fullmatch(data.decode())
-    assert found is not None, data
+    match = FORM.fullmatch(data.decode())
+    assert match is not None, data
     params = {
         name: re.sub(r"\\(.)", r"\1", value)
-        for name, value in PARAM.findall(found["params"])
+        for name, value in PARAM.findall(match["params"])
     }
-    return found.groupdict(), params
+    return match.groupdict(), params
 
 
 def made(bytes_max: int = 8_192, **more: Any) -> bytes:
-    told = more.pop("told", None) or told_of(**more)
+    notification = more.pop("told", None) or told_of(**more)
     return message(
-        17, told, facility="local3", sd_id="forewarn@32473", bytes_max=bytes_max
+        17, notification, facility="local3", sd_id="forewarn@32473", bytes_max=bytes_max
     )
 
 

@@ -206,8 +206,8 @@ def test_nothing_is_sent_without_interfaces_or_outside_linux(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock(START)
-    told = asking.ask(clock=clock, cards=list).sentences
-    assert told == ("there is no network interface for a DHCP request",)
+    sentences = asking.ask(clock=clock, cards=list).sentences
+    assert sentences == ("there is no network interface for a DHCP request",)
     monkeypatch.setattr(sys, "platform", "win32")
     assert asking.ask(clock=clock).sentences == (
         "DHCP requests are sent only on Linux",
@@ -218,9 +218,9 @@ def test_nothing_is_sent_without_interfaces_or_outside_linux(
 
 
 def card(directory: Path, name: str, **more: str) -> None:
-    found = {"type": "1", "flags": "0x1003", "address": "52:54:00:00:00:a1"} | more
+    files = {"type": "1", "flags": "0x1003", "address": "52:54:00:00:00:a1"} | more
     (directory / name).mkdir(parents=True)
-    for file, text in found.items():
+    for file, text in files.items():
         (directory / name / file).write_text(f"{text}\n")
 
 
@@ -235,12 +235,12 @@ def test_interfaces_of_the_default_route_are_used(tmp_path: Path) -> None:
     other = "eth2\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n"
     lines = [HEAD, other, default.format("eth0", 200), default.format("eth1", 100)]
     routes.write_text("".join([*lines, default.format("eth1", 300), "x\n"]))
-    found = asking.usable_cards(str(cards), str(routes))
-    assert [usable.name for usable in found] == ["eth1", "eth0"]
+    cards_in_use = asking.usable_cards(str(cards), str(routes))
+    assert [usable.name for usable in cards_in_use] == ["eth1", "eth0"]
     routes.unlink()
-    found = asking.usable_cards(str(cards), str(routes))
-    assert [usable.name for usable in found] == ["eth0", "eth1", "eth2"]
-    assert found[0].mac == ETH0.mac
+    cards_in_use = asking.usable_cards(str(cards), str(routes))
+    assert [usable.name for usable in cards_in_use] == ["eth0", "eth1", "eth2"]
+    assert cards_in_use[0].mac == ETH0.mac
 
 
 def test_unusable_network_cards_are_ignored(tmp_path: Path) -> None:

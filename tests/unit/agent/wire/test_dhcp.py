@@ -38,8 +38,8 @@ def test_request_is_a_valid_dhcp_discover() -> None:
 @pytest.mark.parametrize("kind", [OFFER, ACK])
 def test_an_answer_names_the_endpoint(kind: bytes) -> None:
     packet = reply(kind, SERVER, named(dhcp.AZURE), END)
-    found = dhcp.answer_to(packet, xid=XID, mac=MAC)
-    assert (found.endpoint, found.server) == ("168.63.129.16", "10.1.2.1")
+    answer = dhcp.answer_to(packet, xid=XID, mac=MAC)
+    assert (answer.endpoint, answer.server) == ("168.63.129.16", "10.1.2.1")
 
 
 def test_answer_without_an_endpoint_is_accepted() -> None:
@@ -156,11 +156,11 @@ def test_any_written_options_are_read(
     options: list[tuple[int, bytes]], padding: int
 ) -> None:
     wire = b"".join(bytes((code, len(text))) + text for code, text in options)
-    found = dhcp.parse(reply(OFFER, wire, END, bytes(padding))).options
+    parsed = dhcp.parse(reply(OFFER, wire, END, bytes(padding))).options
     wanted = {53: b"\x02"}
     for code, text in options:
         wanted[code] = wanted.get(code, b"") + text
-    assert found == wanted
+    assert parsed == wanted
 
 
 @given(st.data())
@@ -173,6 +173,6 @@ def test_corrupted_packet_never_names_an_outside_address(
         packet[at] = data.draw(st.integers(0, 255))
     packet = packet[: data.draw(st.integers(0, len(packet)))]
     with contextlib.suppress(dhcp.DhcpError):
-        found = dhcp.answer_to(bytes(packet), xid=XID, mac=MAC).endpoint
-        numbers = bytes(map(int, found.split("."))) if found else b""
-        assert dhcp.endpoint_in(numbers) == found
+        endpoint = dhcp.answer_to(bytes(packet), xid=XID, mac=MAC).endpoint
+        numbers = bytes(map(int, endpoint.split("."))) if endpoint else b""
+        assert dhcp.endpoint_in(numbers) == endpoint

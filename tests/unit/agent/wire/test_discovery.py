@@ -50,10 +50,10 @@ class Story:
 
     def places(self) -> tuple[str, ...]:
         """Return what it tries next, after the source has answered."""
-        found = self.finder.places()
+        places = self.finder.places()
         if self.finder._thread is not None:
             self.finder._thread.join()
-        return found
+        return places
 
 
 def test_default_address_precedes_dhcp_addresses(tmp_path: Path) -> None:
@@ -113,25 +113,27 @@ def test_expired_lease_is_not_tried(tmp_path: Path) -> None:
 def test_no_dhcp_request_is_sent_if_the_settings_forbid_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    sources: list[str] = []
 
     def ask(*, clock: Clock) -> SearchResult:
-        asked.append("the network")
+        sources.append("the network")
         return SearchResult()
 
     monkeypatch.setattr(asking, "ask", ask)
-    monkeypatch.setattr(discovery, "networkmanager", lambda: asked.append("here") or "")
+    monkeypatch.setattr(
+        discovery, "networkmanager", lambda: sources.append("here") or ""
+    )
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT,))
-    found: list[list[str]] = []
+    sources_per_setting: list[list[str]] = []
     for text in ("true", "false"):
         wanted = load_settings(environ={"FOREWARN_AGENT_DHCP": text}, flags={})
         assert [*assembly.elsewhere_of(wanted, VirtualClock(START))] == [([], ())]
-        found.append(asked.copy())
-        asked.clear()
-    assert found == [["here", "the network"], ["here"]]
+        sources_per_setting.append(sources.copy())
+        sources.clear()
+    assert sources_per_setting == [["here", "the network"], ["here"]]
     named = load_settings(environ={"FOREWARN_ENDPOINT": "http://a"}, flags={})
     assert not [*assembly.elsewhere_of(named, VirtualClock(START))]
-    assert not asked
+    assert not sources
 
 
 def elsewhere(wanted: Settings) -> Iterator[tuple[list[str], Sequence[str]]]:
@@ -143,18 +145,18 @@ def elsewhere(wanted: Settings) -> Iterator[tuple[list[str], Sequence[str]]]:
 def test_check_gets_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_settings(environ={}, flags={})
     heard = SearchResult(addresses=("10.0.0.1",), sentences=("eth0",))
-    asked: list[Clock] = []
-    monkeypatch.setattr(assembly, "seek", lambda clock: asked.append(clock) or heard)
+    searches: list[Clock] = []
+    monkeypatch.setattr(assembly, "seek", lambda clock: searches.append(clock) or heard)
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT,))
     (found,) = elsewhere(wanted)
     assert found == ([*TOLD], ("eth0",))
     # A lease is tried before anybody is asked; if it leads nowhere, they are.
-    asked.clear()
+    searches.clear()
     dead = ("http://10.0.0.9", "http://10.0.0.9:8080")
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT, *dead))
     rounds = elsewhere(wanted)
     assert next(rounds) == ([*dead], ())
-    assert not asked
+    assert not searches
     assert [*rounds] == [([*TOLD], ("eth0",))]
     # No address is tried twice.
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT, *TOLD))

@@ -279,9 +279,9 @@ class TestApprovals:
         def broken(_: str) -> ApprovalResult:
             raise ValueError("a bug")
 
-        told: queue.SimpleQueue[ApprovalResult] = queue.SimpleQueue()
-        Sender(lambda: broken, told.put).ask(Send(event_id=ID, attempt=1))
-        assert told.get(timeout=120).consent is Consent.WANTED
+        results: queue.SimpleQueue[ApprovalResult] = queue.SimpleQueue()
+        Sender(lambda: broken, results.put).ask(Send(event_id=ID, attempt=1))
+        assert results.get(timeout=120).consent is Consent.WANTED
 
 
 @pytest.mark.parametrize(
@@ -334,8 +334,8 @@ def test_only_the_configured_endpoint_is_requested() -> None:
     with scripted(missing, missing, document()) as server:
         named = load_settings(environ={"FOREWARN_ENDPOINT": server.url}, flags={})
         endpoint = assembly.endpoint_of(named, CLOCK)
-        found = [ask(endpoint).result.value for _ in range(3)]
-        assert found == ["http_4xx", "http_4xx", "ok"]
+        results = [ask(endpoint).result.value for _ in range(3)]
+        assert results == ["http_4xx", "http_4xx", "ok"]
         assert endpoint.url == server.url
         endpoint._client.close()
 

@@ -192,12 +192,12 @@ def test_ipv6_is_supported() -> None:
         pytest.skip("this machine has no IPv6")
     with listener:
         port = listener.getsockname()[1]
-        found: list[bytes] = []
+        requests: list[bytes] = []
 
         def serve() -> None:
             wire, _ = listener.accept()
             with wire:
-                found.append(wire.recv(65_536))
+                requests.append(wire.recv(65_536))
                 wire.sendall(plain(b"six", more="Connection: close\r\n"))
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -205,7 +205,7 @@ def test_ipv6_is_supported() -> None:
         client = client_of(f"http://[::1]:{port}")
         assert client.get("/", timeout=5 * SECOND).body == b"six"
         thread.join(5)
-        assert b"Host: [::1]:%d\r\n" % port in found[0]
+        assert b"Host: [::1]:%d\r\n" % port in requests[0]
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_request_with_injected_characters_is_not_sent(
 def test_waiting_request_can_be_interrupted() -> None:
     with scripted() as server:
         client = client_of(server.url)
-        found: list[Trouble] = []
+        troubles: list[Trouble] = []
         thread = threading.Thread(
-            target=lambda: found.append(
+            target=lambda: troubles.append(
                 trouble_of(lambda: client.get("/", timeout=60 * SECOND))
             )
         )
@@ -247,7 +247,7 @@ def test_waiting_request_can_be_interrupted() -> None:
             threading.Event().wait(0.01)
         client.interrupt()
         thread.join(5)
-        assert found == [Trouble.STOPPED]
+        assert troubles == [Trouble.STOPPED]
         assert trouble_of(lambda: client.get("/", timeout=SECOND)) is Trouble.STOPPED
 
 

@@ -144,8 +144,8 @@ def test_networkmanager_is_queried_if_it_runs(
     )
     monkeypatch.setenv("PATH", path)
     assert discovery.networkmanager(str(tmp_path)) == "168.63.129.16"
-    words = "--terse --escape no --fields DHCP4 device show"
-    assert (tmp_path / "did").read_text().strip() == words
+    arguments = "--terse --escape no --fields DHCP4 device show"
+    assert (tmp_path / "did").read_text().strip() == arguments
     assert discovery.networkmanager(str(tmp_path / "none")) == ""
 
 

@@ -79,9 +79,9 @@ def _serve(
                 head += piece
             first, *lines = head.decode().split("\r\n")
             headers = dict(line.split(": ", 1) for line in lines if line)
-            asked = Asked(target=first.split(" ")[1], headers=headers)
-            server.asked.append(asked)
-            answer(secured, asked)
+            request = Asked(target=first.split(" ")[1], headers=headers)
+            server.asked.append(request)
+            answer(secured, request)
     except OSError:
         # The client left, as it should after its deadline.
         return
@@ -107,8 +107,8 @@ def prometheus(values: Mapping[str, float]) -> Answer:
             return
         query = parse_qs(parts.query).get("query", [""])[0]
         status, body = _result(query, values)
-        said = json.dumps(body).encode()
-        page(status, said, "Content-Type: application/json")(wire, asked)
+        encoded = json.dumps(body).encode()
+        page(status, encoded, "Content-Type: application/json")(wire, asked)
 
     return answer
 

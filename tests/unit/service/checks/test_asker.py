@@ -40,9 +40,9 @@ class Control:
 
 
 def command(name: str, script: str, **more: Any) -> CheckSettings:
-    given: dict[str, Any] = {"timeout": 5 * SECOND, "every": 5 * SECOND, **more}
+    options: dict[str, Any] = {"timeout": 5 * SECOND, "every": 5 * SECOND, **more}
     return CheckSettings(
-        name=name, kind="command", program=("/bin/sh", "-c", script), **given
+        name=name, kind="command", program=("/bin/sh", "-c", script), **options
     )
 
 
@@ -52,14 +52,14 @@ def play(
     """Run a story with checks that have begun, and end them."""
 
     async def run() -> Checks:
-        made = Checks(Settings(check=checks), clock=CLOCK)
-        control = Control(made)
-        made.begin(control)
+        service_checks = Checks(Settings(check=checks), clock=CLOCK)
+        control = Control(service_checks)
+        service_checks.begin(control)
         try:
-            await story(made, control)
+            await story(service_checks, control)
         finally:
-            await made.end()
-        return made
+            await service_checks.end()
+        return service_checks
 
     return asyncio.run(run())
 
@@ -103,12 +103,12 @@ def test_only_needed_checks_are_asked(tmp_path: Path) -> None:
         checks.board.need(())
         assert not second.exists()
 
-    made = play(
+    service_checks = play(
         story,
         command("first", f"echo x >> {first}"),
         command("second", f"echo x >> {second}"),
     )
-    assert counts(made) == {
+    assert counts(service_checks) == {
         (name, outcome): int((name, outcome) == ("first", "pass"))
         for name in ("first", "second")
         for outcome in ("pass", "fail", "unknown")
@@ -225,12 +225,12 @@ def test_running_program_ends_with_the_service(tmp_path: Path) -> None:
 
 
 def test_questions_are_shown_without_secrets() -> None:
-    given: tuple[dict[str, Any], ...] = (
+    all_settings: tuple[dict[str, Any], ...] = (
         {"kind": "promql", "url": "http://p:9090", "query": "up", "above": 0},
         {"kind": "http", "url": "https://h/x?key=hush", "contains": "ok"},
         {"kind": "command", "program": ("/bin/test", "a b")},
     )
-    shown = [asks(CheckSettings(name="c", **settings)) for settings in given]
+    shown = [asks(CheckSettings(name="c", **settings)) for settings in all_settings]
     assert shown == [
         "up above 0, at http://p:9090",
         "https://h/x?***: 200 with 'ok'",

@@ -27,10 +27,10 @@ SECRET = "hush-0123456789"
 
 def asked(kind: str, **more: Any) -> tuple[str, str]:
     """Ask a check, and return its outcome and reason."""
-    given: dict[str, Any] = {"timeout": 10 * SECOND}
+    options: dict[str, Any] = {"timeout": 10 * SECOND}
     if kind == "promql":
-        given["below"] = 0.01
-    check = CheckSettings(name="c", kind=kind, **{**given, **more})
+        options["below"] = 0.01
+    check = CheckSettings(name="c", kind=kind, **{**options, **more})
     judged: Judged = ask(check, clock=CLOCK, programs=Programs(CLOCK))
     assert len(judged.reason) <= 300
     assert judged.reason.isprintable()
@@ -48,15 +48,15 @@ def errors() -> Iterator[Server]:
 
 
 def test_query_of_prometheus_passes_and_fails(errors: Server) -> None:
-    found = asked("promql", url=errors.url, query="errors")
-    assert found == ("pass", '0.001 of errors{instance="h1:9100"}, below 0.01')
-    found = asked("promql", url=errors.url, query="scalar(crashes)")
-    assert found == ("fail", "7, not below 0.01")
+    answer = asked("promql", url=errors.url, query="errors")
+    assert answer == ("pass", '0.001 of errors{instance="h1:9100"}, below 0.01')
+    answer = asked("promql", url=errors.url, query="scalar(crashes)")
+    assert answer == ("fail", "7, not below 0.01")
 
 
 def test_query_without_series_or_with_a_mistake_is_unknown(errors: Server) -> None:
-    found = asked("promql", url=errors.url, query="weather")
-    assert found == ("unknown", "the result of the query is empty")
+    answer = asked("promql", url=errors.url, query="weather")
+    assert answer == ("unknown", "the result of the query is empty")
     outcome, reason = asked("promql", url=errors.url, query="sum(errors")
     assert outcome == "unknown"
     assert reason.startswith("bad_data: invalid parameter")
@@ -67,14 +67,14 @@ def test_query_goes_below_the_path_of_the_url_with_its_headers(
 ) -> None:
     file = tmp_path / "token"
     file.write_text(f"{SECRET}\n")
-    found = asked(
+    answer = asked(
         "promql",
         url=f"{errors.url}/prom/",
         query='sum(rate(x{a="b c"}[5m]))',
         authorization_file=str(file),
         headers=(("X-Scope-OrgID", "ops"),),
     )
-    assert found[0] == "unknown"
+    assert answer[0] == "unknown"
     (request,) = errors.asked
     path, _, query = request.target.partition("?")
     assert path == "/prom/api/v1/query"
@@ -152,9 +152,9 @@ def test_redirect_is_not_followed_and_shows_no_secret(tmp_path: Path) -> None:
     with serving(page(200, b"login")) as other:
         away = page(302, b"", f"Location: {other.url}/login")
         with serving(away) as server:
-            found = asked("http", url=server.url, authorization_file=str(file))
+            answer = asked("http", url=server.url, authorization_file=str(file))
         assert other.asked == []
-    assert found == ("unknown", "HTTP status 302: redirects are not followed")
+    assert answer == ("unknown", "HTTP status 302: redirects are not followed")
 
 
 def test_text_of_a_page_is_found(errors: Server) -> None:

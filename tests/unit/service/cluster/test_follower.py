@@ -47,9 +47,9 @@ class Fleet:
 
 @pytest.fixture
 def fleet() -> Fleet:
-    made = Fleet()
-    made.add(view_of("v1"), vm_of("a1", view="v1"))
-    return made
+    new_fleet = Fleet()
+    new_fleet.add(view_of("v1"), vm_of("a1", view="v1"))
+    return new_fleet
 
 
 def test_follower_reads_everything_and_then_the_feed(fleet: Fleet) -> None:
@@ -118,16 +118,16 @@ def test_position_is_confirmed_after_the_publication(fleet: Fleet) -> None:
     replica = fleet.replica
     replica.follower.turn()
     fleet.change("v1", incarnation=7)
-    seen: list[int] = []
+    positions: list[int] = []
     publish = replica.follower._publish
 
     def spying(publication: Publication) -> None:
-        seen.append(fleet.shared.replicas["b"].position)
+        positions.append(fleet.shared.replicas["b"].position)
         publish(publication)
 
     replica.follower._publish = spying
     replica.follower.turn()
-    assert seen == [fleet.store.number - 1]
+    assert positions == [fleet.store.number - 1]
     assert fleet.shared.replicas["b"].position == fleet.store.number
 
 
@@ -208,15 +208,15 @@ def test_what_the_plane_published_is_removed_though_the_feed_is_too_short(
 
 def published_by(fleet: Fleet) -> list[str]:
     """Return the views that are published from now on, in order."""
-    seen: list[str] = []
+    view_ids: list[str] = []
     publish = fleet.replica.follower._publish
 
     def spying(publication: Publication) -> None:
-        seen.extend(view.view_id for view in publication.views)
+        view_ids.extend(view.view_id for view in publication.views)
         publish(publication)
 
     fleet.replica.follower._publish = spying
-    return seen
+    return view_ids
 
 
 def test_new_leader_serves_what_is_committed_without_reading_everything(
@@ -225,15 +225,15 @@ def test_new_leader_serves_what_is_committed_without_reading_everything(
     fleet.add(view_of("v2"))
     fleet.replica.follower.turn()
     fleet.change("v1", incarnation=7)
-    seen = published_by(fleet)
+    view_ids = published_by(fleet)
     assert fleet.replica.follower.lead() == ()
-    assert seen == ["v1"]
+    assert view_ids == ["v1"]
     assert fleet.replica.views["v1"].incarnation == 7
     # Documents that it publishes as the leader are in the feed.
     fleet.change("v2", incarnation=8)
     fleet.replica.follower.follow()
     fleet.replica.follower.turn()
-    assert seen == ["v1", "v2"]
+    assert view_ids == ["v1", "v2"]
 
 
 def test_new_leader_names_the_views_that_it_renders_otherwise(fleet: Fleet) -> None:

@@ -128,18 +128,19 @@ class Replica:
 
     async def metrics(self) -> dict[tuple[str, ...], float]:
         """Return the metrics by name and values of their labels."""
-        found: dict[tuple[str, ...], float] = {}
+        samples: dict[tuple[str, ...], float] = {}
         for reading in await self.service.metrics.collect(self.service._parts()):
             name = reading.meter.name.removeprefix("forewarn_")
-            found |= dict.fromkeys(((name, *key) for key in reading.meter.keys()), 0.0)  # noqa: SIM118 - no mapping
+            label_values = reading.meter.keys()
+            samples |= dict.fromkeys(((name, *key) for key in label_values), 0.0)
             values = reading.values
             for key, value in (
                 values.items() if isinstance(values, Mapping) else [((), values)]
             ):
                 labels = (key,) if isinstance(key, str) else key
                 if isinstance(value, int | float):
-                    found[name, *labels] = value
-        return found
+                    samples[name, *labels] = value
+        return samples
 
     async def events(self) -> list[dict[str, Any]]:
         """Return the events; none while VMs are asked to try again."""
@@ -200,8 +201,8 @@ async def pair(
 async def eventually(find: Callable[[], Awaitable[Any]]) -> Any:
     """Return the first result that is true, of an asynchronous question."""
     async with asyncio.timeout(60):
-        for found in iter(find, None):
-            if result := await found:
+        for attempt in iter(find, None):
+            if result := await attempt:
                 return result
     raise AssertionError("the loop has no end")
 
@@ -366,17 +367,17 @@ async def test_each_replica_shows_who_leads_and_who_is_behind() -> None:
                 # The leader says so with its next beat.
                 return is_known and found["led_for_seconds"] is not None and found
 
-            found = await eventually(shown)
-            assert (found["leader"], found["answered_by"]) == ("r1", replica.name)
-            assert found["led_for_seconds"] > 0
-            assert [one["url"] for one in found["replicas"]] == [
+            report = await eventually(shown)
+            assert (report["leader"], report["answered_by"]) == ("r1", replica.name)
+            assert report["led_for_seconds"] > 0
+            assert [one["url"] for one in report["replicas"]] == [
                 first.service.admin_url,
                 second.service.admin_url,
             ]
-            assert found["synchronous_standby"] == "not set"
-            leases = {one["lease_seconds"] for one in found["replicas"]}
+            assert report["synchronous_standby"] == "not set"
+            leases = {one["lease_seconds"] for one in report["replicas"]}
             assert leases == {replica.service.settings.cluster.lease / SECOND}
-            assert not found["leases_differ"]
+            assert not report["leases_differ"]
         # A database that has lost transactions is neither followed nor led.
         shared = first.backend.shared
         shared.lease = replace(shared.lease, number=shared.lease.number - 1)

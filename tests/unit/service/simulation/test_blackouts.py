@@ -69,10 +69,12 @@ def test_blackout_of_some_racks_lets_the_other_hosts_go_first(line: str) -> None
     result = simulation(world, EXPECT, approve=0)
     assert (result["state"], result["done"]) == ("Done", HOSTS)
     agrees(result)
-    told = begins(result)
+    begin_by_host = begins(result)
     if line == ONCE:
-        assert min(told[host] for host in STOPPED_HOSTS) >= ENDS
-        others = [told[host] for host in told if host not in STOPPED_HOSTS]
+        assert min(begin_by_host[host] for host in STOPPED_HOSTS) >= ENDS
+        others = [
+            begin_by_host[host] for host in begin_by_host if host not in STOPPED_HOSTS
+        ]
         assert max(others) < ENDS
     assert [blackout["name"] for blackout in result["blackouts"]][:1] == ["freeze"]
 
@@ -81,15 +83,15 @@ def test_blackout_of_some_racks_lets_the_other_hosts_go_first(line: str) -> None
 def test_tenants_hear_a_time_that_is_kept(where: Sequence[str]) -> None:
     world = with_blackout(DAILY, where)
     campaigns.start(world, EXPECT)
-    told = {
+    row_by_vm = {
         row["vm"]: row for number in range(4) for row in upcoming(world, f"t{number}")
     }
-    assert len(told) == HOSTS
+    assert len(row_by_vm) == HOSTS
     world.advance("10d")
     for operation in world.operations():
         for vm in operation.vms:
-            assert operation.started_at >= at(told[vm]["earliest"]), vm
-            assert operation.started_at <= at(told[vm]["latest"]), vm
+            assert operation.started_at >= at(row_by_vm[vm]["earliest"]), vm
+            assert operation.started_at <= at(row_by_vm[vm]["latest"]), vm
 
 
 def test_emergency_is_simulated_without_blackouts() -> None:

@@ -101,22 +101,22 @@ soak = "2h"
 def test_campaign_is_played_to_its_end_and_changes_nothing() -> None:
     world = world_of(fleet(20))
     before = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
-    found = simulation(world, PACE)
+    report = simulation(world, PACE)
     assert world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT))) == before
     assert world.operations() == []
-    assert [found["state"], found["done"], found["left"]] == ["Done", 20, 0]
-    assert [stage["done"] for stage in found["stages"]] == [1, 1, 18]
+    assert [report["state"], report["done"], report["left"]] == ["Done", 20, 0]
+    assert [stage["done"] for stage in report["stages"]] == [1, 1, 18]
     # Each stage begins after the soak of the one before.
-    first, second, third = found["stages"]
+    first, second, third = report["stages"]
     assert gap(first["ends"], second["begins"]) == HOUR
     assert gap(second["ends"], third["begins"]) == 2 * HOUR
     # Only two hosts at once have no scope in common.
-    budget = found["budgets"][0]
+    budget = report["budgets"][0]
     assert [budget["kind"], budget["used"], budget["most"]] == ["in-flight", 2, 4]
-    (reboots,) = found["interruptions"]
+    (reboots,) = report["interruptions"]
     assert [reboots["kind"], reboots["vms"], reboots["still_down"]] == ["reboot", 60, 0]
-    assert sum(period["done"] for period in found["periods"]) == 20
-    assert (found["reason"], found["has_windows"]) == ("CVE-2026-1234", False)
+    assert sum(period["done"] for period in report["periods"]) == 20
+    assert (report["reason"], report["has_windows"]) == ("CVE-2026-1234", False)
 
 
 def test_overlapping_notices_shorten_the_campaign() -> None:
@@ -131,15 +131,15 @@ def test_overlapping_notices_shorten_the_campaign() -> None:
         for overlap in (0, 1)
     )
     assert [alone["done"], together["done"]] == [20, 20]
-    for found, most in ((alone, 1), (together, 2)):
-        budget = found["budgets"][-1]
+    for report, most in ((alone, 1), (together, 2)):
+        budget = report["budgets"][-1]
         assert [budget["kind"], budget["used"]] == ["overlap-notice", most]
         assert budget["most"] == most
     began = alone["begins"]
     assert gap(began, together["ends"]) < 0.9 * gap(began, alone["ends"])
-    for found in (alone, together):
-        forecast = gap(began, found["forecast_ends"])
-        assert abs(gap(began, found["ends"]) - forecast) <= forecast / 10
+    for report in (alone, together):
+        forecast = gap(began, report["forecast_ends"])
+        assert abs(gap(began, report["ends"]) - forecast) <= forecast / 10
 
 
 def noticed(minutes: int) -> Sample:
@@ -155,16 +155,16 @@ def test_tenants_approve_as_fast_as_they_approved_past_work() -> None:
         simulation(world, PACE, approve=None, past=(noticed(minutes),) * 10)
         for minutes in (3, 15)
     )
-    for found in (fast, slow):
-        assert [found["approve_percent"], found["approvals_measured"]] == [None, 10]
+    for report in (fast, slow):
+        assert [report["approve_percent"], report["approvals_measured"]] == [None, 10]
     assert fast["notice"]["approved_hosts"] == fast["notice"]["hosts"] == 20
     assert fast["notice"]["used_percent"] == 20
     # No VM approved before the end of the notice.
     assert slow["notice"]["approved_hosts"] == 0
     assert slow["notice"]["used_percent"] == 100
-    given = simulation(world, PACE, approve=1, past=(noticed(15),) * 10)
-    assert [given["approve_percent"], given["approvals_measured"]] == [100, 0]
-    assert given["notice"]["approved_hosts"] == 20
+    explicit = simulation(world, PACE, approve=1, past=(noticed(15),) * 10)
+    assert [explicit["approve_percent"], explicit["approvals_measured"]] == [100, 0]
+    assert explicit["notice"]["approved_hosts"] == 20
     usual = simulation(world, PACE, approve=None, past=(noticed(15),) * 9)
     assert [usual["approve_percent"], usual["approvals_measured"]] == [70, 0]
 
@@ -194,19 +194,19 @@ def test_approvals_shorten_the_notice() -> None:
 
 def test_failing_canary_halts_the_campaign() -> None:
     world = world_of(fleet(20))
-    found = simulation(world, PACE, failures=1)
-    assert [found["state"], found["done"], found["left"]] == ["Halted", 0, 19]
-    assert len(found["failed"]) == 1
-    assert found["failed"][0] in found["halted"]
+    report = simulation(world, PACE, failures=1)
+    assert [report["state"], report["done"], report["left"]] == ["Halted", 0, 19]
+    assert len(report["failed"]) == 1
+    assert report["failed"][0] in report["halted"]
     # The failed call leaves its VMs down.
     assert (
-        sum(interruption["still_down"] for interruption in found["interruptions"]) == 3
+        sum(interruption["still_down"] for interruption in report["interruptions"]) == 3
     )
 
 
 def test_tolerated_failure_does_not_end_the_campaign() -> None:
     world = world_of(fleet(40))
-    found = simulation(
+    report = simulation(
         world,
         campaigns.ONE_STAGE
         + "[campaign.budget]\nin_flight = 4\n[campaign.tolerance]\nfailures = 40\n"
@@ -214,17 +214,17 @@ def test_tolerated_failure_does_not_end_the_campaign() -> None:
         failures=0.1,
         seed=3,
     )
-    assert found["failed"]
-    assert found["halted"] is None
-    ended = found["done"] + len(found["failed"])
+    assert report["failed"]
+    assert report["halted"] is None
+    ended = report["done"] + len(report["failed"])
     # Hosts that share scopes with a failed one cannot begin while its VMs are down.
-    assert found["is_stuck"] == (ended < 40)
-    assert found["left"] == 40 - ended
+    assert report["is_stuck"] == (ended < 40)
+    assert report["left"] == 40 - ended
 
 
 def test_host_whose_steps_fail_is_counted_in_its_night_and_frees_its_scopes() -> None:
     world = world_of(fleet(40))
-    found = simulation(
+    report = simulation(
         world,
         campaigns.ONE_STAGE
         + "[campaign.budget]\nin_flight = 4\n[campaign.tolerance]\nfailures = 40\n"
@@ -234,12 +234,12 @@ def test_host_whose_steps_fail_is_counted_in_its_night_and_frees_its_scopes() ->
         failures=0.1,
         seed=3,
     )
-    failed = len(found["failed"])
+    failed = len(report["failed"])
     assert failed >= 2
-    assert [found["left"], found["done"]] == [0, 40 - failed]
-    assert sum(period["failed"] for period in found["periods"]) == failed
+    assert [report["left"], report["done"]] == [0, 40 - failed]
+    assert sum(period["failed"] for period in report["periods"]) == failed
     # The VMs are in service, and the host keeps its place in the other budgets only.
-    notice = found["budgets"][-1]
+    notice = report["budgets"][-1]
     assert [notice["kind"], notice["used"], notice["most"]] == ["overlap-notice", 1, 1]
 
 
@@ -261,23 +261,23 @@ slow = "45m"
 def test_night_of_a_clock_change_is_as_long_as_the_others() -> None:
     # On 2030-03-31, the clocks skip the hour from 02:00 to 03:00.
     world = world_of(fleet(40), start=parse_instant("2030-03-30T12:00:00Z"))
-    found = simulation(world, WINDOW)
-    assert found["state"] == "Done"
-    opens = [period["opens"] for period in found["periods"]]
+    report = simulation(world, WINDOW)
+    assert report["state"] == "Done"
+    opens = [period["opens"] for period in report["periods"]]
     assert opens[:2] == ["2030-03-31T00:30:00Z", "2030-03-31T23:30:00Z"]
-    assert {gap(period["opens"], period["closes"]) for period in found["periods"]} == {
+    assert {gap(period["opens"], period["closes"]) for period in report["periods"]} == {
         3 * HOUR
     }
-    done = [period["done"] for period in found["periods"]]
+    done = [period["done"] for period in report["periods"]]
     assert sum(done) == 40
     assert done[0] >= 5
-    for host in found["hosts"]:
+    for host in report["hosts"]:
         starts = parse_instant(host["starts"])
         assert any(
             parse_instant(period["opens"])
             <= starts
             <= parse_instant(period["closes"]) - 45 * MINUTE
-            for period in found["periods"]
+            for period in report["periods"]
         ), host
 
 
@@ -285,21 +285,21 @@ def test_end_is_near_the_forecast_of_the_plan_if_nothing_fails() -> None:
     # The forecast plays typical hosts without approvals. A simulation has slow hosts too,
     # and waits for whole seconds; both admit by the same limits.
     world = world_of(fleet(40))
-    found = simulation(
+    report = simulation(
         world,
         PACE + '[campaign.expect]\ntypical = "30m"\nslow = "30m"\n',
         approve=0,
     )
-    forecast = gap(found["begins"], found["forecast_ends"])
-    assert abs(gap(found["begins"], found["ends"]) - forecast) < 0.1 * forecast
+    forecast = gap(report["begins"], report["forecast_ends"])
+    assert abs(gap(report["begins"], report["ends"]) - forecast) < 0.1 * forecast
 
 
 def test_migrations_of_a_host_share_its_time() -> None:
     world = world_of(fleet(20))
-    found = simulation(world, PACE, impact="live-migrate", approve=0)
-    assert [found["state"], found["done"]] == ["Done", 20]
-    assert found["moves"]["vms"] > 0
-    for host in found["hosts"]:
+    report = simulation(world, PACE, impact="live-migrate", approve=0)
+    assert [report["state"], report["done"]] == ["Done", 20]
+    assert report["moves"]["vms"] > 0
+    for host in report["hosts"]:
         if host["vms"]:
             assert gap(host["starts"], host["ends"]) <= 91 * MINUTE, host
 
@@ -317,29 +317,29 @@ def test_stuck_campaign_tells_why_its_hosts_wait(windows: str) -> None:
     """The reason is not that no window is open at its last progress."""
     # VMs of a failed host are down, and other fault domains of their scopes must wait.
     world = world_of(fleet(20))
-    found = simulation(
+    report = simulation(
         world,
         campaigns.ONE_STAGE
         + "[campaign.tolerance]\nfailures = 9\nin_a_row = 9\n"
         + windows,
         failures=0.1,
     )
-    assert [found["state"], found["is_stuck"]] == ["Running", True]
-    assert found["left"] > 0
-    assert found["waits"]
-    for wait in found["waits"]:
+    assert [report["state"], report["is_stuck"]] == ["Running", True]
+    assert report["left"] > 0
+    assert report["waits"]
+    for wait in report["waits"]:
         assert any("only one at a time is allowed" in why for why in wait["reasons"])
     # The end is that of the last progress.
-    assert found["ends"] == max(host["ends"] for host in found["hosts"])
+    assert report["ends"] == max(host["ends"] for host in report["hosts"])
 
 
 def test_what_the_service_does_now_is_left_out_and_told() -> None:
     world = world_of(fleet(20))
     campaigns.start(world, name="other")
     world.order(brake.put_on, reason="calm")
-    found = simulation(world, PACE)
-    assert found["done"] == 20
-    warnings = "\n".join(found["warnings"])
+    report = simulation(world, PACE)
+    assert report["done"] == 20
+    warnings = "\n".join(report["warnings"])
     assert "other campaigns are not simulated: other" in warnings
     assert "20 open operations are not simulated" in warnings
     assert "the brake is on" in warnings

@@ -76,30 +76,30 @@ def test_plain_text_has_a_line_for_each_fact() -> None:
 
 
 def test_the_chat_of_a_tenant_shows_no_operator() -> None:
-    told = message(operator("alice"))
-    ours = payload.told(told, tenant="shop", form=Format.TEXT).decode()
+    stored = message(operator("alice"))
+    ours = payload.told(stored, tenant="shop", form=Format.TEXT).decode()
     assert ours.splitlines()[0] == "Reboot of web_0, web_1: scheduled"
     assert "Approved by: (platform)" in ours.splitlines()
-    theirs = payload.told(told, tenant="", form=Format.TEXT).decode()
+    theirs = payload.told(stored, tenant="", form=Format.TEXT).decode()
     assert "Approved by: (alice)" in theirs.splitlines()
 
 
 @in_loop
 async def test_a_receiver_without_a_key_signs_nothing() -> None:
-    told = Told(Box(0))
+    delivery = Told(Box(0))
     receiver = Receiver(
         name="a",
         tenant="",
         keys=(),
-        post=told.post_headers,
-        mailbox=told.box,
+        post=delivery.post_headers,
+        mailbox=delivery.box,
         clock=VirtualClock(START),
         ids=RandomIds(1),
         share=lambda: 1.0,
         form=Format.TEXT,
     )
     await receiver.test()
-    assert told.headers == [{"Content-Type": "text/plain; charset=utf-8"}]
+    assert delivery.headers == [{"Content-Type": "text/plain; charset=utf-8"}]
 
 
 @pytest.mark.system
@@ -113,8 +113,8 @@ def test_the_url_of_a_chat_is_in_no_error() -> None:
         assert answer.verdict is Verdict.RETRY
         return answer.sentence()
 
-    with hook(fake_hooks.slack) as made:
-        url = f"http://127.0.0.1:{made.port}/services/s3cret"
+    with hook(fake_hooks.slack) as server:
+        url = f"http://127.0.0.1:{server.port}/services/s3cret"
         assert asyncio.run(post(url)) == "HTTP status 404"
     assert "s3cret" not in asyncio.run(post(url))
 

@@ -125,48 +125,48 @@ class Told:
 async def test_messages_are_sent_once_and_in_order() -> None:
     box = Box(limits.PAGE_MESSAGES * 2 + 1)
     expected = [sent.public_id for sent in box.messages]
-    told = Told(box)
-    await told.run()
-    assert told.ids == expected
-    assert told.receiver.status.attempts == {"delivered": len(expected)}
-    assert told.receiver.status.delivered_at == START
-    assert told.pauses == []
+    delivery = Told(box)
+    await delivery.run()
+    assert delivery.ids == expected
+    assert delivery.receiver.status.attempts == {"delivered": len(expected)}
+    assert delivery.receiver.status.delivered_at == START
+    assert delivery.pauses == []
 
 
 @in_loop
 async def test_failed_message_blocks_later_ones_and_is_sent_again() -> None:
-    told = Told(Box(3), FINE, *[Answer(status=500)] * 3)
-    await told.run()
-    assert told.ids == ["id-0", "id-1", "id-1", "id-1", "id-1", "id-2"]
-    assert len({body for public_id, body in told.posts if public_id == "id-1"}) == 1
-    assert told.pauses == [1, 2, 4]
-    status = told.receiver.status
+    delivery = Told(Box(3), FINE, *[Answer(status=500)] * 3)
+    await delivery.run()
+    assert delivery.ids == ["id-0", "id-1", "id-1", "id-1", "id-1", "id-2"]
+    assert len({body for public_id, body in delivery.posts if public_id == "id-1"}) == 1
+    assert delivery.pauses == [1, 2, 4]
+    status = delivery.receiver.status
     assert (status.failures, status.error) == (0, "HTTP status 500")
     assert status.next_try_at == 0
 
 
 @in_loop
 async def test_pause_equals_retry_after() -> None:
-    told = Told(Box(1), Answer(status=429, retry_after="90"))
-    await told.run()
-    assert told.pauses == [90]
+    delivery = Told(Box(1), Answer(status=429, retry_after="90"))
+    await delivery.run()
+    assert delivery.pauses == [90]
 
 
 @in_loop
 async def test_receiver_with_status_410_gets_nothing_until_a_test_succeeds() -> None:
     box = Box(2)
-    told = Told(box, Answer(status=410))
-    await told.run()
-    assert told.ids == ["id-0"]
+    delivery = Told(box, Answer(status=410))
+    await delivery.run()
+    assert delivery.ids == ["id-0"]
     assert box.dropped == [(2, "gone")]
-    assert told.receiver.status.dropped == {"gone": 2}
+    assert delivery.receiver.status.dropped == {"gone": 2}
     box.messages = [message(7)]
-    await told.run()
-    assert told.ids == ["id-0"]
-    assert (await told.receiver.test()).status == 200
+    await delivery.run()
+    assert delivery.ids == ["id-0"]
+    assert (await delivery.receiver.test()).status == 200
     box.messages = [message(8)]
-    await told.run()
-    assert told.ids[-1] == "id-8"
+    await delivery.run()
+    assert delivery.ids[-1] == "id-8"
 
 
 @in_loop
@@ -174,9 +174,9 @@ async def test_expired_message_is_dropped(caplog: pytest.LogCaptureFixture) -> N
     box = Box(0)
     old = START - limits.GIVE_UP_AFTER
     box.messages = [message(1, at=old), message(2, at=old + 1), message(3)]
-    told = Told(box)
-    await told.run()
-    assert told.ids == ["id-2", "id-3"]
+    delivery = Told(box)
+    await delivery.run()
+    assert delivery.ids == ["id-2", "id-3"]
     assert box.dropped == [(1, "too old")]
     assert "webhook shop: dropped 1 messages: too old" in caplog.messages
 
@@ -184,49 +184,49 @@ async def test_expired_message_is_dropped(caplog: pytest.LogCaptureFixture) -> N
 @in_loop
 async def test_oldest_messages_are_dropped_and_the_pause_continues() -> None:
     box = Box(limits.PENDING_MAX)
-    told = Told(box, Answer(status=500), Answer(status=500))
+    delivery = Told(box, Answer(status=500), Answer(status=500))
 
     def write_more() -> None:
-        if len(told.pauses) == 1:
+        if len(delivery.pauses) == 1:
             box.messages.append(message(limits.PENDING_MAX))
-            told.receiver.wake()
+            delivery.receiver.wake()
 
-    told.during_pause = write_more
-    told.box.messages = box.messages
-    task = asyncio.create_task(told.receiver.run())
-    await until(lambda: len(told.pauses) == 3)
+    delivery.during_pause = write_more
+    delivery.box.messages = box.messages
+    task = asyncio.create_task(delivery.receiver.run())
+    await until(lambda: len(delivery.pauses) == 3)
     task.cancel()
     await asyncio.wait([task])
     assert box.dropped == [(limits.TRIM_MESSAGES, "too many")]
     # Dropping messages interrupted the first pause, which then continued.
-    assert told.pauses[:2] == [1, 1]
-    assert told.ids[:2] == ["id-0", f"id-{limits.TRIM_MESSAGES}"]
+    assert delivery.pauses[:2] == [1, 1]
+    assert delivery.ids[:2] == ["id-0", f"id-{limits.TRIM_MESSAGES}"]
 
 
 @in_loop
 async def test_successful_test_ends_the_pause() -> None:
-    told = Told(Box(1), *[Answer(error="no connection")] * 9)
+    delivery = Told(Box(1), *[Answer(error="no connection")] * 9)
     tests: list[asyncio.Task[Answer]] = []
 
     def try_it() -> None:
-        if len(told.pauses) == 9:
-            tests.append(asyncio.create_task(told.receiver.test()))
+        if len(delivery.pauses) == 9:
+            tests.append(asyncio.create_task(delivery.receiver.test()))
 
-    told.during_pause = try_it
-    before = told.clock.now()
-    await told.run()
+    delivery.during_pause = try_it
+    before = delivery.clock.now()
+    await delivery.run()
     assert [test.result().status for test in tests] == [200]
-    assert told.clock.now() - before == sum((1, 2, 4, 8, 16, 32, 64, 128)) * SECOND
+    assert delivery.clock.now() - before == sum((1, 2, 4, 8, 16, 32, 64, 128)) * SECOND
 
 
 @in_loop
 async def test_delivered_message_is_not_sent_again_while_the_store_is_busy() -> None:
     box = Box(3)
     box.is_busy = 2
-    told = Told(box)
-    await told.run()
-    assert told.ids == ["id-0", "id-1", "id-2"]
-    assert told.pauses == [limits.RETRY_SECONDS_MIN] * 2
+    delivery = Told(box)
+    await delivery.run()
+    assert delivery.ids == ["id-0", "id-1", "id-2"]
+    assert delivery.pauses == [limits.RETRY_SECONDS_MIN] * 2
 
 
 @in_loop

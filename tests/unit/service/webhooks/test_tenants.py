@@ -43,10 +43,10 @@ class Started:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the log lines since the last call."""
-    found = [record.getMessage() for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records]
     assert {record.levelname for record in caplog.records} <= {"WARNING"}
     caplog.clear()
-    return found
+    return messages
 
 
 MISSING = "webhook theirs gets no messages: the fleet has no tenant 'mill'"

@@ -116,10 +116,10 @@ def test_webhooks_are_read_from_tables_of_the_file(file: Path) -> None:
 def test_webhook_mistake_is_reported_with_its_line(
     file: Path, text: str, expected: list[str]
 ) -> None:
-    found = problems(file, text)
-    assert len(found) == len(expected), found
-    for line, start in zip(found, expected, strict=True):
-        assert line.startswith(start), found
+    lines = problems(file, text)
+    assert len(lines) == len(expected), lines
+    for line, start in zip(lines, expected, strict=True):
+        assert line.startswith(start), lines
         assert "s3cret" not in line
 
 

@@ -34,10 +34,10 @@ def spoilt(
 
 @pytest.mark.parametrize("status", [400, 404, 410, 429, 500, 503])
 def test_status_fault_returns_a_json_error(status: int) -> None:
-    given = spoilt(str(status))
-    assert given.status == status
-    assert given.json.keys() == {"error"}
-    assert ("Retry-After" in given.headers) == (status == 429)
+    response = spoilt(str(status))
+    assert response.status == status
+    assert response.json.keys() == {"error"}
+    assert ("Retry-After" in response.headers) == (status == 429)
 
 
 def test_retry_after_has_the_configured_value() -> None:
@@ -90,10 +90,10 @@ def test_old_document_is_returned_with_its_etag() -> None:
 
 
 def test_incarnation_reset_keeps_the_events() -> None:
-    given = spoilt("incarnation-reset")
-    assert given.json["DocumentIncarnation"] == 1
-    assert given.headers["ETag"] == '"1"'
-    assert given.json["Events"] == parse(document().payload).json["Events"]
+    response = spoilt("incarnation-reset")
+    assert response.json["DocumentIncarnation"] == 1
+    assert response.headers["ETag"] == '"1"'
+    assert response.json["Events"] == parse(document().payload).json["Events"]
     assert spoilt("incarnation-reset 40").json["DocumentIncarnation"] == 40
 
 

@@ -100,11 +100,11 @@ def test_fault_is_limited_to_its_time() -> None:
 def test_timed_steps_run_in_sequence() -> None:
     table = Table()
     table.player.set("web_0", "500 for 10s, ok for 10s, timeout after 5s, loop")
-    seen = []
+    outcomes = []
     for seconds in (0, 9, 10, 19, 20, 24, 25):
         table.seconds = seconds
-        seen.append(table.ask())
-    assert seen == ["500", "500", "ok", "ok", "ok", "ok", "timeout"]
+        outcomes.append(table.ask())
+    assert outcomes == ["500", "500", "ok", "ok", "ok", "ok", "timeout"]
     assert table.ask() == "500"
     table.seconds = 1_000_000
     assert table.ask() == "timeout"

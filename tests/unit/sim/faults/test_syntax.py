@@ -82,21 +82,21 @@ def test_invalid_fault_line_is_explained(text: str) -> None:
 def lines(draw: st.DrawFn) -> str:
     written = [kind for kind in FAULTS.values() if kind.name != "replace"]
     kind = draw(st.sampled_from(written))
-    said = [kind.name]
+    parts = [kind.name]
     if kind.argument and (kind.argument.required or draw(st.booleans())):
-        said.append(kind.argument.example)
+        parts.append(kind.argument.example)
     if draw(st.booleans()):
-        said.append(f"x{draw(st.integers(1, 1_000_000))}")
+        parts.append(f"x{draw(st.integers(1, 1_000_000))}")
     methods = ["get"] if kind.reads_only else ["get", "post", "any"]
-    said += draw(st.sampled_from([[], *([method] for method in methods)]))
-    said += draw(
+    parts += draw(st.sampled_from([[], *([method] for method in methods)]))
+    parts += draw(
         st.sampled_from([[], *([approval.value] for approval in kind.approvals)])
     )
     if kind.retry_after is not None and draw(st.booleans()):
-        said.append(f"retry-after {draw(st.integers(0, 86_400))}")
-    said += draw(st.sampled_from([[], ["on instance"], ["on all"], ["flapping"]]))
-    said += draw(st.sampled_from([[], ["after 30s"], ["for 5m"], ["after 1h for 2d"]]))
-    return " ".join(said)
+        parts.append(f"retry-after {draw(st.integers(0, 86_400))}")
+    parts += draw(st.sampled_from([[], ["on instance"], ["on all"], ["flapping"]]))
+    parts += draw(st.sampled_from([[], ["after 30s"], ["for 5m"], ["after 1h for 2d"]]))
+    return " ".join(parts)
 
 
 @given(lines())

@@ -234,8 +234,8 @@ def test_response_with_an_error_does_not_count_as_a_poll() -> None:
 
 
 def test_deviations_are_reported() -> None:
-    seen = asks(1, deviations=["header"])
-    passed, told = one('no_deviation = "web_0", within = "1m"', actions=seen)
+    actions = asks(1, deviations=["header"])
+    passed, told = one('no_deviation = "web_0", within = "1m"', actions=actions)
     assert not passed
     assert told.startswith("1 deviation from the protocol: web_0: `Metadata: true`")
 

@@ -129,7 +129,7 @@ def test_custom_event_can_be_a_table_or_inline() -> None:
 
 
 def test_later_steps_use_a_named_event_or_the_latest() -> None:
-    found = steps(
+    parsed = steps(
         """
         [[step]]
         reboot = "web_0"
@@ -149,10 +149,10 @@ def test_later_steps_use_a_named_event_or_the_latest() -> None:
         may_be_refused = true
         """
     )
-    assert [step.name for step in found] == ["e1", "second", "", "", "", ""]
-    assert found[2].act == model.Approve(event="e1", by="web_0")
-    assert found[3].act == model.MoveOn(event="second", stop=Stop.RECOVERING)
-    assert found[4].act == model.Expect(
+    assert [step.name for step in parsed] == ["e1", "second", "", "", "", ""]
+    assert parsed[2].act == model.Approve(event="e1", by="web_0")
+    assert parsed[3].act == model.MoveOn(event="second", stop=Stop.RECOVERING)
+    assert parsed[4].act == model.Expect(
         expectation=Expectation(
             wanted=Wanted.STATUS,
             within=60 * MINUTE,
@@ -160,11 +160,11 @@ def test_later_steps_use_a_named_event_or_the_latest() -> None:
             phase=EventPhase.REMOVED,
         )
     )
-    assert found[5].may_be_refused
+    assert parsed[5].may_be_refused
 
 
 def test_other_steps_and_expectations_are_parsed() -> None:
-    found = acts(
+    parsed = acts(
         """
         [[step]]
         fault = "500 x2"
@@ -189,16 +189,16 @@ def test_other_steps_and_expectations_are_parsed() -> None:
         expect = { not_approved = ["web_2"], within = "5s" }
         """
     )
-    assert isinstance(found[0], model.SetFaults)
-    assert found[0].playbook.vms == ("web_0",)
-    assert found[1:6] == [
+    assert isinstance(parsed[0], model.SetFaults)
+    assert parsed[0].playbook.vms == ("web_0",)
+    assert parsed[1:6] == [
         model.ForVms(what="clear-faults", vms=()),
         model.ForVms(what="withhold", vms=("web_0",)),
         model.ForVms(what="release", vms=("web_0",)),
         model.ForVms(what="disable", vms=("web_0",)),
         model.Jump(by=10 * MINUTE),
     ]
-    assert found[7:] == [
+    assert parsed[7:] == [
         model.Expect(
             expectation=Expectation(
                 wanted=Wanted.SEEN_BY,
@@ -332,8 +332,8 @@ def test_inline_fleet_equals_a_fleet_file() -> None:
 def cases() -> list[tuple[str, str]]:
     """Return the files in `messages.txt`, each with its messages."""
     parts = MESSAGES.read_text(encoding="utf-8").strip("\n").split("\n====\n")
-    found = [f"{part}\n".partition("----\n") for part in parts]
-    return [(text, told.strip("\n")) for text, _, told in found]
+    pieces = [f"{part}\n".partition("----\n") for part in parts]
+    return [(text, told.strip("\n")) for text, _, told in pieces]
 
 
 def said_of(text: str, directory: Path) -> str:
@@ -345,13 +345,13 @@ def said_of(text: str, directory: Path) -> str:
 def test_mistakes_are_reported_with_line_and_key(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    found = [(text, said_of(text, tmp_path)) for text, _ in cases()]
+    reported = [(text, said_of(text, tmp_path)) for text, _ in cases()]
     if request.config.getoption("--rewrite"):
         MESSAGES.write_text(
-            "\n====\n".join(f"{text}----\n{told}" for text, told in found) + "\n",
+            "\n====\n".join(f"{text}----\n{told}" for text, told in reported) + "\n",
             encoding="utf-8",
         )
-    assert found == cases()
+    assert reported == cases()
 
 
 def test_unreadable_file_is_reported_with_its_name(tmp_path: Path) -> None:
