@@ -22,7 +22,7 @@ class Host:
         self.since = since
         """Changes up to this number are not known."""
         self.entries: dict[tuple[str, str], tuple[int, str]] = {}
-        """The number and the text of each object, by kind and name."""
+        """The number and the text of each object, by kind and name; the latest last."""
         self._sum: int | None = None
         """The sum of the digests of all objects; None: it was not asked for."""
         self.gone: dict[tuple[str, str], int] = {}
@@ -89,6 +89,8 @@ class Host:
             return False
         if self._sum is not None:
             self._sum += _digest_of(text) - (_digest_of(held[1]) if held else 0)
+        if held is not None:
+            del self.entries[kind, name]
         self.entries[kind, name] = number, text
         self.gone.pop((kind, name), None)
         return True
@@ -105,12 +107,7 @@ class Host:
         else:
             parts.append(f'"since":{after}')
         has_content = after is None
-        for kind in ("views", "guests"):
-            texts = [
-                text
-                for (held, _), (changed, text) in self.entries.items()
-                if held == kind and changed > number
-            ]
+        for kind, texts in self._texts_after(number).items():
             gone = [
                 name
                 for (held, name), changed in self.gone.items()
@@ -125,6 +122,18 @@ class Host:
             # Without content, the relay keeps the digest that it has.
             parts.append(f'"digest":"{self.digest}"')
         return "{" + ",".join(parts) + "}\n"
+
+    def _texts_after(self, number: int) -> dict[str, list[str]]:
+        """Return the objects that changed after a number, by their kinds.
+
+        Of the hundreds of a host, most often one has changed.
+        """
+        texts: dict[str, list[str]] = {"views": [], "guests": []}
+        for (kind, _), (changed, text) in reversed(self.entries.items()):
+            if changed <= number:
+                break
+            texts[kind].append(text)
+        return texts
 
 
 def _digest_of(text: str) -> int:

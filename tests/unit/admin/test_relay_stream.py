@@ -195,6 +195,19 @@ def test_digest_depends_on_all_texts_and_on_the_host_but_on_no_order() -> None:
     assert other.digest != one.digest
 
 
+def test_changes_after_a_number_are_those_of_the_latest_change_of_each_object() -> None:
+    host = Host("h1", 0)
+    host.put("views", {"v1": '"v1"', "v2": '"v2"'}, 1)
+    host.put("guests", {"g1": '"g1"'}, 2)
+    assert host.set("views", "v1", '"new"', 3)
+    assert json.loads(host.message(2, "1.3.x"))["views"] == ["new"]
+    both = json.loads(host.message(1, "1.3.x"))
+    assert (both["views"], both["guests"]) == (["new"], ["g1"])
+    whole = json.loads(host.message(None, "1.3.x"))
+    assert sorted(whole["views"]) == ["new", "v2"]
+    assert "views" not in json.loads(host.message(3, "1.3.x"))
+
+
 def test_a_revoked_token_ends_its_stream_and_no_other(api: Api, hub: RelayHub) -> None:
     async def story() -> None:
         first, second = api.create("h1")["id"], api.create("h1")["id"]
