@@ -150,8 +150,10 @@ def test_host_without_libvirt_is_a_problem_until_it_is_back(
         "h2 cannot be reached: " in message
         or "the connection to h2 was lost" in message
     )
+    world.read(lambda: world.explained("h2"), "calls for its VMs fail until it is")
     libvirts.begin("h2")
     eventually(world.problems, lambda text: "libvirt: " not in text)
+    assert "calls for its VMs fail" not in world.explained("h2")
     # Its VMs were not touched, and nothing was concluded about them.
     assert world.events() == []
 

@@ -18,7 +18,7 @@ from forewarn.admin.lists import Filters, Paged, Selectors, check_names
 from forewarn.admin.selection import Lookups
 from forewarn.admin.shared_reads import shared_answer
 from forewarn.cluster.view import View
-from forewarn.control.gateway import CallerGateway
+from forewarn.control.gateway import CallerGateway, OperatorGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
@@ -264,7 +264,7 @@ async def explain(
 
 
 async def _outside(request: Request, kind: str) -> Outside:
-    """Return the objects that are not in the store, if one can have the kind; empty: any.
+    """Return what is not in the store, if the kind needs it; empty: any kind.
 
     A tenant's reader never shows them.
     """
@@ -277,10 +277,13 @@ async def _outside(request: Request, kind: str) -> Outside:
     rows: Outside = NOTHING_OUTSIDE
     # A service that does not answer still explains what is stored.
     with contextlib.suppress(ForewarnError):
+        health = await cast("OperatorGateway", state.gateway).health()
+        rows = Outside(unreachable=health.unreachable)
         view = await replicas.cluster() if replicas else None
         rows = Outside(
             checks=await checks.checks() if checks else (),
             webhooks=await receivers.webhooks() if receivers else (),
             replicas=replicas_report(view)["replicas"],
+            unreachable=health.unreachable,
         )
     return rows

@@ -5,7 +5,7 @@ implements it directly.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from forewarn.campaigns.plan_progress import Progress
@@ -45,6 +45,8 @@ class Health:
     """Whether the service takes requests: the store works and everything is
     published."""
     problems: tuple[str, ...] = ()
+    unreachable: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why the driver cannot reach hosts now, by host."""
     role: str = LEADS
     """Whether this service decides, or follows the replica that does."""
     seen: Seen = NOTHING_SEEN

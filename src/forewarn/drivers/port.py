@@ -396,3 +396,7 @@ class HostWatcher(Protocol):
     def troubles(self) -> Sequence[str]:
         """Return the troubles with these connections, for operators."""
         ...
+
+    def unreachable(self) -> Mapping[str, str]:
+        """Return why hosts cannot be reached now, for operators, by host."""
+        ...

@@ -5,7 +5,7 @@ Hosts, VMs, campaigns and everything with an ID are explained in `explanations`.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -38,17 +38,20 @@ fleet delays no other request."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """Objects that are not in the store, as their lists report them. For operators."""
+    """Objects that are not in the store, as their lists report them, and what the driver
+    says about hosts. For operators."""
 
     checks: _Rows = ()
     webhooks: _Rows = ()
     replicas: _Rows = ()
+    unreachable: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why the driver cannot reach hosts now, by host."""
 
 
 NOTHING_OUTSIDE = Outside()
 
-KINDS_OUTSIDE = frozenset({"check", "webhook", "replica"})
-"""The kinds of these objects."""
+KINDS_OUTSIDE = frozenset({"check", "webhook", "replica", "host", "vm"})
+"""The kinds of objects whose explanation needs these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,9 +96,9 @@ def explain(
             hint=f"Run `forewarn explain {name}` with {options}.",
         )
     if host is not None:
-        return _of_host(reader, host, now=now)
+        return _of_host(reader, host, outside, now=now)
     if vm is not None:
-        return _of_vm(reader, vm, now=now)
+        return _of_vm(reader, vm, outside, now=now)
     if campaign is not None:
         return _of_campaign(reader, campaign, now=now)
     if not kind:
@@ -281,7 +281,7 @@ def _of_event(reader: Reader, event: Event, *, now: Micros) -> Json:
     )
 
 
-def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
+def _of_host(reader: Reader, host: Host, outside: Outside, *, now: Micros) -> Json:
     there = list(every(reader, kinds.VMS_ON_HOST, host.name))
     shares = guard.shares(host.name, there)
     standing = _with_shares(explained.host_standing(host, len(there)), shares)
@@ -294,6 +294,7 @@ def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
         state=host.state.value,
         status=joined(
             standing,
+            explained.unreachable(outside.unreachable.get(host.name, "")),
             *_partners_of(reader, host),
             *_campaigns_of(reader, host.name, open_),
             *visited.of_host(reader, host.name, now=now),
@@ -331,7 +332,7 @@ def _campaigns_of(
             yield rollouts.has_failed_host(campaign.name)
 
 
-def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
+def _of_vm(reader: Reader, vm: Vm, outside: Outside, *, now: Micros) -> Json:
     is_there = vm.state is not VmState.DELETED
     return of_place(
         reader,
@@ -339,8 +340,11 @@ def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
         kind="vm",
         name=vm.name,
         state=vm.state.value,
-        status=_with_shares(
-            explained.vm_standing(vm), _shares_of(reader, vm) if is_there else ()
+        status=joined(
+            _with_shares(
+                explained.vm_standing(vm), _shares_of(reader, vm) if is_there else ()
+            ),
+            explained.unreachable(outside.unreachable.get(vm.host, "")),
         ),
         abilities=able.of_vm(reader, vm) if is_there else (),
         now=now,

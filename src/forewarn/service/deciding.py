@@ -281,6 +281,10 @@ class Deciding:
             *self._inventory.troubles(),
         ]
 
+    def unreachable(self) -> Mapping[str, str]:
+        """Return why the driver cannot reach hosts, by host."""
+        return self._watched_hosts.unreachable()
+
     # Ending
 
     async def hush(self) -> None:

@@ -332,6 +332,7 @@ class Service:
             alive=alive,
             ready=alive and self._is_ready and not problems[0],
             problems=tuple(filter(None, problems)),
+            unreachable={} if self._deciding is None else self._deciding.unreachable(),
             seen=NOTHING_SEEN if runner is None else runner.seen(),
         )
 

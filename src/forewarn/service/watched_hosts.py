@@ -1,6 +1,6 @@
 """Tells a driver that connects to hosts which hosts the fleet has."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from forewarn.drivers.port import Driver, HostWatcher
 from forewarn.fleet.model import Host
@@ -45,3 +45,7 @@ class WatchedHosts(Listener):
     def troubles(self) -> Sequence[str]:
         """Return the driver's problems with hosts, for operators."""
         return () if self._driver is None else self._driver.troubles()
+
+    def unreachable(self) -> Mapping[str, str]:
+        """Return why the driver cannot reach hosts, for operators, by host."""
+        return {} if self._driver is None else self._driver.unreachable()

@@ -97,6 +97,11 @@ def host_standing(host: Host, vms: int) -> str:
     return f"it is {how}, with {vms} VM{'' if vms == 1 else 's'}{closed}"
 
 
+def unreachable(why: str) -> str:
+    """Return why the driver cannot reach a host, and the effect; empty: it can."""
+    return f"{why}; calls for its VMs fail until it is reached" if why else ""
+
+
 def partners(pool: str, others: Collection[str], *, is_cut: bool) -> str:
     """Return the hosts with which a host of a pool exchanges VMs; `is_cut`: and more."""
     if not others:

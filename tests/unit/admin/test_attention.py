@@ -328,6 +328,22 @@ def test_every_named_object_is_explained(
     )
 
 
+def test_operators_read_why_the_driver_cannot_reach_a_host() -> None:
+    shared = Shared()
+    trouble = "h1 cannot be reached: no route to host"
+    shared.gateway.state = Health(
+        alive=True, ready=True, unreachable={"hidden-h1": trouble}
+    )
+    for name in ("hidden-h1", "web_0"):
+        assert trouble in get(shared.client, f"explain/{name}")["status"]
+    assert trouble not in get(shared.client, "explain/hidden-h2")["status"]
+    tenant = shared.ask(shared.token(), "GET", "/v1/explain/web_0")
+    assert tenant.is_success
+    assert trouble not in tenant.text
+    shared.gateway.state = Health(alive=True, ready=True)
+    assert trouble not in get(shared.client, "explain/hidden-h1")["status"]
+
+
 def test_ambiguous_name_needs_a_kind(client: TestClient) -> None:
     refused = get(client, "explain/same", 409)
     assert "--kind host" in refused["hint"]

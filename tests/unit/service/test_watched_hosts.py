@@ -1,6 +1,6 @@
 """A driver that connects to hosts gets those of the fleet."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Host
@@ -22,6 +22,9 @@ class Watching(SimulatedDriver):
     def troubles(self) -> Sequence[str]:
         return ("h1 cannot be reached",)
 
+    def unreachable(self) -> Mapping[str, str]:
+        return {"h1": "h1 cannot be reached"}
+
 
 H1, H2 = Host(name="h1"), Host(name="h2")
 
@@ -35,6 +38,7 @@ def test_driver_is_told_the_hosts_and_their_changes() -> None:
     watched.committed(Changes(Change(H1, None)))
     assert driver.told == [{"h1"}, {"h1", "h2"}, {"h2"}]
     assert watched.troubles() == ("h1 cannot be reached",)
+    assert watched.unreachable() == {"h1": "h1 cannot be reached"}
 
 
 def test_driver_without_connections_is_told_nothing() -> None:
@@ -42,3 +46,4 @@ def test_driver_without_connections_is_told_nothing() -> None:
     watched.attach(SimulatedDriver(), MemoryStore())
     watched.committed(Changes(Change(None, H1)))
     assert watched.troubles() == ()
+    assert watched.unreachable() == {}

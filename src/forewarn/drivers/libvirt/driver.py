@@ -109,3 +109,7 @@ class LibvirtDriver(CommandDriver):
     def troubles(self) -> Sequence[str]:
         """Return the hosts that cannot be reached, for operators."""
         return self._workers.troubles()
+
+    def unreachable(self) -> Mapping[str, str]:
+        """Return why hosts cannot be reached now, for operators."""
+        return self._workers.unreachable()

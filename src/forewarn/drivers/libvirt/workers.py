@@ -234,6 +234,11 @@ class Workers:
         ]
         return [*sentences, f"libvirt: {more} more"] if more > 0 else sentences
 
+    def unreachable(self) -> dict[str, str]:
+        """Return why hosts cannot be reached now, by host."""
+        with self._lock:
+            return dict(self._troubles)
+
     def stop(self) -> None:
         """End all workers."""
         with self._changing:

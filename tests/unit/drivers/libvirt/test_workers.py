@@ -139,8 +139,12 @@ def test_host_that_cannot_be_reached_is_a_trouble(world: World) -> None:
     world.workers.watch_hosts(["h1", "h2"])
     told = ["libvirt: h2 cannot be reached: unable to connect to h2"]
     eventually(world.workers.troubles, told.__eq__)
+    assert world.workers.unreachable() == {
+        "h2": "h2 cannot be reached: unable to connect to h2"
+    }
     file.unlink()
     eventually(world.workers.troubles, lambda troubles: not troubles)
+    assert world.workers.unreachable() == {}
 
 
 def test_trouble_of_a_host_that_left_the_fleet_is_forgotten(world: World) -> None:
