@@ -41,7 +41,7 @@ def bound(bound_: Bound) -> str:
                 "at once"
             )
         case LimitKind.FAULT_DOMAINS:
-            return f"scope {bound_.subject}: {bound_.count:,} fault domains"
+            return f"scope {bound_.subject}: {count(bound_.count, 'fault domain')}"
         case LimitKind.MIGRATIONS:
             return (
                 f"scope {bound_.subject}: VMs on {count(bound_.count, 'host')}, and one of them "

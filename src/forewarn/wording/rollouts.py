@@ -113,6 +113,8 @@ def shortly(blocker: TurnBlocker) -> str:
                 "a failed host takes a place" if is_one else "failed hosts take places"
             )
             return f"{used}; {takes}"
+        case CampaignStopped() if not blocker.checks:
+            return _stopped(blocker, "")
         case ScopeInUse(down=name) | HostInUse(host=name):
             return turn(blocker).replace(down.until(name), "")
         case StageWaits() if 0 < blocker.left <= blocker.failed:
@@ -137,6 +139,17 @@ def _reserve(blocker: ReserveKept) -> str:
     )
 
 
+def resume(campaign: str) -> str:
+    """Return the command that continues a campaign that an operator or a rule stopped."""
+    return f"forewarn campaign resume {campaign} --reason TEXT"
+
+
+def _stopped(blocker: CampaignStopped, until: str) -> str:
+    state = "halted" if blocker.is_halted else "paused"
+    why = f": {blocker.reason}" if blocker.reason else ""
+    return f"campaign {blocker.campaign} is {state}{until} by {blocker.by}{why}"
+
+
 def _campaign(
     blocker: CampaignStopped
     | StageWaits
@@ -150,12 +163,7 @@ def _campaign(
         case CampaignStopped() if blocker.checks:
             return paused_by_checks(name, blocker.checks, blocker.reason)
         case CampaignStopped():
-            state = "halted" if blocker.is_halted else "paused"
-            why = f": {blocker.reason}" if blocker.reason else ""
-            return (
-                f"campaign {name} is {state} until `forewarn campaign resume {name}`, by "
-                f"{blocker.by}{why}"
-            )
+            return _stopped(blocker, f" until `{resume(name)}`,")
         case StageWaits():
             return _stage(blocker)
         case OutsideWindow():

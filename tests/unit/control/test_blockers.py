@@ -114,8 +114,8 @@ SENTENCES = [
             campaign="bios", is_halted=False, by="alice", reason="rack r7 of bank"
         ),
         (
-            "campaign bios is paused until `forewarn campaign resume bios`, by alice: "
-            "rack r7 of bank"
+            "campaign bios is paused until `forewarn campaign resume bios --reason TEXT`, "
+            "by alice: rack r7 of bank"
         ),
     ),
     (

@@ -333,7 +333,7 @@ def test_a_campaign_continues_when_the_last_of_two_resumes_it() -> None:
     steer(world, lambda work: campaigns.resume(work, "bios", by_all=False), actor="bob")
     assert state(world) is CampaignState.PAUSED
     assert waits_for(world).startswith(
-        "campaign bios is paused until `forewarn campaign resume bios`, by alice"
+        "campaign bios is paused until `forewarn campaign resume bios --reason TEXT`, by alice"
     )
     steer(
         world, lambda work: campaigns.resume(work, "bios", by_all=False), actor="alice"

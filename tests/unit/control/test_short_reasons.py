@@ -7,6 +7,7 @@ import pytest
 from forewarn.protocol.turn_blockers import (
     BudgetKind,
     BudgetUsed,
+    CampaignStopped,
     HostInUse,
     ScopeInUse,
     StageWaits,
@@ -53,6 +54,10 @@ SHORT: list[tuple[TurnBlocker, str]] = [
     ),
     (StageWaits(campaign="bios", stage=2, left=1, failed=1), "only a failed host left"),
     (HostInUse(host="h1"), "host h1 is down"),
+    (
+        CampaignStopped(campaign="bios", is_halted=True, by="alice", reason="a smell"),
+        "campaign bios is halted by alice: a smell",
+    ),
     (DOWN, "fault domain 1 of scope web is down, and only one at a time is allowed"),
 ]
 
