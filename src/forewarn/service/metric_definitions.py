@@ -13,6 +13,7 @@ from forewarn.campaigns.lifecycle import ENDED, CampaignState
 from forewarn.campaigns.record import HaltCause
 from forewarn.checks.model import Outcome
 from forewarn.cluster.port import StandbyState
+from forewarn.control.rules.binding import BINDING_KINDS
 from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.events import LIVE_STATUSES, EventType
 from forewarn.protocol.host_steps import StepKind
@@ -187,6 +188,11 @@ VMS_DOWN_AGE = _gauge(
 HOSTS_CORDONED = _gauge(
     "hosts_cordoned", "Hosts that take no new VM, since they are cordoned."
 )
+HOSTS_UNAVAILABLE = _gauge(
+    "hosts_unavailable",
+    "Hosts that are away for any cause: announced, in work, failed, cordoned or down. The "
+    "budget `unavailable` of campaigns limits them.",
+)
 BRAKED_BY = ("operator", "losses")
 """Causes of the brake; losses count more than an operator."""
 BRAKE_ON = _gauge(
@@ -305,6 +311,11 @@ HELD = _gauge(
 UNEXAMINED = _gauge(
     "operations_unexamined",
     "Waiting operations that the last scrape did not examine, since there were too many.",
+)
+CAMPAIGNS_WAITING = _gauge(
+    "campaigns_waiting",
+    "Campaigns that announce no further host now, by the constraint that binds.",
+    reason=BINDING_KINDS,
 )
 RELAYS_SILENT = _gauge(
     "relays_silent",

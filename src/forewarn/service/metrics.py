@@ -20,6 +20,7 @@ from forewarn import __version__
 from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
 from forewarn.control.rules import obstacles, relay_links
+from forewarn.control.rules.binding import binding_constraints
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Server
@@ -57,6 +58,8 @@ class Held:
     late: int = 0
     unexamined: int = 0
     silent_relays: int = 0
+    campaigns: Counter[str] = field(default_factory=Counter[str])
+    """Campaigns that announce no further host now, by the kind of the blocker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,7 @@ class Metrics:
             Reading(metric_definitions.VMS_DOWN, down),
             Reading(metric_definitions.VMS_DOWN_AGE, age),
             Reading(metric_definitions.HOSTS_CORDONED, len(self.tally.cordoned)),
+            Reading(metric_definitions.HOSTS_UNAVAILABLE, len(self.tally.away)),
             *self.tally.stops.readings(),
             *self.tally.campaigns.readings(),
             *self.tally.visits.readings(),
@@ -242,6 +246,10 @@ def _of_reasons(held: Held) -> tuple[list[Reading], list[Reading]]:
     return [Reading(metric_definitions.APPROVALS_LATE, held.late)], [
         Reading(metric_definitions.HELD, held.reasons),
         Reading(metric_definitions.UNEXAMINED, held.unexamined),
+        Reading(
+            metric_definitions.CAMPAIGNS_WAITING,
+            {kind: held.campaigns[kind] for kind in metric_definitions.BINDING_KINDS},
+        ),
         Reading(metric_definitions.RELAYS_SILENT, held.silent_relays),
     ]
 
@@ -281,7 +289,15 @@ def read_held(
             )
     unexamined = max(0, len(waiting) - limits.HELD_LOOKED_AT_MAX)
     silent = sum(1 for _ in relay_links.all_silent(reader, now=now))
-    return Held(reasons=reasons, late=late, unexamined=unexamined, silent_relays=silent)
+    return Held(
+        reasons=reasons,
+        late=late,
+        unexamined=unexamined,
+        silent_relays=silent,
+        campaigns=Counter(
+            blocker.kind for blocker in binding_constraints(remembered, now=now)
+        ),
+    )
 
 
 _SAID: Mapping[CallState, str] = {

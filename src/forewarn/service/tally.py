@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from forewarn.admin.meters import Histogram
 from forewarn.clock import Clock
-from forewarn.fleet.model import Host
+from forewarn.fleet.model import Capacity, Host
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.operations import (
@@ -73,6 +73,8 @@ class Tally(Listener):
         self.visits = OpenVisits(clock)
         self.cordoned: set[str] = set()
         """Names of the hosts that take no new VM."""
+        self.away: set[str] = set()
+        """Names of the hosts that are announced, in work, cordoned or down."""
         self.ended: Counter[tuple[str, str]] = Counter()
         self.live: Counter[tuple[str, str]] = Counter()
         """Events in documents, by status and type."""
@@ -102,6 +104,7 @@ class Tally(Listener):
             self.cordoned.update(
                 host.name for host in every(reader, kinds.HOSTS_CORDONED)
             )
+            self.away.update(room.host for room in every(reader, kinds.ROOMS_AWAY))
             for event in every(reader, kinds.LIVE_EVENTS):
                 self.live[event.status.value, event.event_type.value] += 1
 
@@ -135,8 +138,7 @@ class Tally(Listener):
             self._operation(change, now, looked_at)
         for change in changes.of(Event):
             self._event(change)
-        for change in changes.of(Host):
-            self._host(change)
+        self._hosts(changes)
         for change in changes.of(View):
             self._timer(change.before, now, looked_at)
         for _before, entry in changes.of(AuditEntry):
@@ -146,12 +148,17 @@ class Tally(Listener):
             if operation is not None and operation.state in ENDED_STATES:
                 self._open.pop(operation.operation_id, None)
 
-    def _host(self, change: Change[Host]) -> None:
-        before, after = change
-        if before is not None:
-            self.cordoned.discard(before.name)
-        if after is not None and after.cordons:
-            self.cordoned.add(after.name)
+    def _hosts(self, changes: Changes) -> None:
+        for before, after in changes.of(Host):
+            if before is not None:
+                self.cordoned.discard(before.name)
+            if after is not None and after.cordons:
+                self.cordoned.add(after.name)
+        for before, after in changes.of(Capacity):
+            if before is not None:
+                self.away.discard(before.host)
+            if after is not None and after.is_away:
+                self.away.add(after.host)
 
     def _operation(
         self, change: Change[Operation], now: Micros, looked_at: set[str]

@@ -3,7 +3,8 @@
 from typing import Any
 
 from forewarn.admin.meters import Reading
-from forewarn.control.requests import campaigns
+from forewarn.control.requests import brake, campaigns
+from forewarn.control.rules.binding import binding_constraints
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR, SECOND
@@ -54,6 +55,29 @@ def test_metrics_of_a_campaign_from_its_start_to_its_end() -> None:
     aborted = campaign(world)
     open_campaigns.changed(aborted, aborted)
     assert values(open_campaigns.readings()) == none
+
+
+def binding(world: World) -> list[str]:
+    return [
+        blocker.kind
+        for blocker in world.read(
+            lambda reader: list(binding_constraints(reader, now=world.now))
+        )
+    ]
+
+
+def test_binding_constraint_of_each_campaign_is_known() -> None:
+    world = world_of([{f"s{number}": 0} for number in range(3)])
+    assert binding(world) == []
+    start(world)
+    world.settle()
+    assert binding(world) == ["budget"]
+    world.order(brake.put_on, reason="a smell")
+    assert binding(world) == ["brake"]
+    steer(world, lambda work: campaigns.pause(work, "bios"))
+    assert binding(world) == ["campaign stopped"]
+    steer(world, lambda work: campaigns.abort(work, "bios"))
+    assert binding(world) == []
 
 
 class Taken(Listener):

@@ -130,8 +130,13 @@ def test_cordoned_hosts_are_counted_until_they_are_open() -> None:
     restarted = Tally(world.gateway.clock)
     restarted.load(world.gateway.plane.store)
     assert restarted.cordoned == {"h1", "h2"}
+    assert restarted.away == world.tally.away == {"h1", "h2"}
     order(lambda work: cordons.open_host(work, "h1", by_all=False))
     assert world.tally.cordoned == {"h2"}
+    order(lambda work: failures.fail_host(work, "h1"))
+    assert world.tally.away == {"h1", "h2"}
+    order(lambda work: failures.restore_host(work, "h1"))
+    assert world.tally.away == {"h2"}
 
 
 def test_failure_of_an_empty_host_counts_no_vm_as_down() -> None:
@@ -345,6 +350,7 @@ async def test_scrape_does_not_wait_for_a_store_that_does_not_answer(
             assert without["forewarn_ready", ()] == 1
             names = {name for name, _ in usual} - {name for name, _ in without}
             assert names == {
+                "forewarn_campaigns_waiting",
                 "forewarn_approvals_late",
                 "forewarn_operations_held",
                 "forewarn_operations_unexamined",
