@@ -113,11 +113,11 @@ def test_each_receiver_gets_its_messages_despite_a_hanging_one(
     # A hanging receiver delays neither VMs nor the end of the service.
     begun = time.monotonic()
     assert service.document("db_0")["Events"] == []
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5
     assert len({message.public_id for message in hook.came}) == 1
     assert standing(service, "ops")["pending"] == len(BOTH)
     assert service.terminate() == 0
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 9
 
 
 def test_failed_messages_are_retried_in_order(start: Start, hook: Hook) -> None:
