@@ -40,8 +40,7 @@ from forewarn.verbs.roles import READ_ONLY
 Around = Callable[[OperatorGateway], Awaitable[Surroundings]]
 
 BEGINNING = "0"
-"""The ID of messages before `ready`: a stream that is interrupted there begins
-again."""
+"""The ID of messages before `ready`; a stream that stops there begins again."""
 
 _NEVER: Micros = 2**62
 
