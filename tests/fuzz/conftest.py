@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-case", default="", help="play this case alone")
 
 
-# Where pytest was told of no path below this directory, it knows no such options.
+# Without a path below this directory on its command line, pytest lacks these options.
 
 
 def _option(config: pytest.Config, name: str, default: int) -> int:

@@ -199,7 +199,7 @@ async def _same_in_pieces(hub: Hub, rng: Random, stream: bytes, whole: bytes) ->
 def _told(output: bytes) -> list[Answered]:
     """Return the answers, without what may depend on how the bytes came.
 
-    The last answer may, or may not, know already that the client sends no more;
+    The last answer may, or may not, know already that the client has stopped sending;
     and where several things are wrong, another of them may be found first.
     """
     answers = answers_of(output)
@@ -312,7 +312,7 @@ async def _repeats(
             case _:
                 pass
         if rng.random() < 0.3:
-            # When, may be told a little late: taking them ends what stands.
+            # The time may be a little late: taking the times ends a cached response.
             seen.append(sorted(hub.endpoint.take_last_seen()))
         clock.advance_to(clock.now() + rng.choice((0, 1_000, 100_000)))
     # Without 100s: whether one is sent depends on whether the body has come.

@@ -73,7 +73,8 @@ def test_agent_imports_only_modules_for_the_oldest_python() -> None:
     def is_ours(name: str) -> bool:
         path = f"src/{name.replace('.', '/')}"
         return any(
-            path_ in PARTS for path_ in (f"{path}.py", f"{path}/__init__.py")
+            module_file in PARTS
+            for module_file in (f"{path}.py", f"{path}/__init__.py")
         ) or any(path.startswith(f"{part}/") or path == part for part in PARTS)
 
     strays: list[str] = []

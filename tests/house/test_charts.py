@@ -169,8 +169,10 @@ def test_chart_uses_variables_and_arguments_of_the_program() -> None:
     used = set(re.findall(r"- name: (FOREWARN_\w+)", text))
     assert used <= known
     assert "FOREWARN_STORE_URL" in used
-    words = re.findall(r"^ +- (serve|--?[a-z-]+|/etc/\S+)$", text, re.MULTILINE)
-    arguments = [word for word in words if not word.startswith("/etc/forewarn-tokens")]
+    command = re.findall(r"^ +- (serve|--?[a-z-]+|/etc/\S+)$", text, re.MULTILINE)
+    arguments = [
+        word for word in command if not word.startswith("/etc/forewarn-tokens")
+    ]
     assert arguments[0] == "serve"
     parser.build(arguments).parse_args(arguments)
 
@@ -377,8 +379,8 @@ def test_chart_and_manifests_expose_metrics_alike() -> None:
     # The job of the alerts and of the dashboard.
     assert labels[monitor["spec"]["jobLabel"]] == "forewarn-agent"
     text = AGENT.template("podmonitor.yaml") + AGENT.template("daemonset.yaml")
-    for told in (f"port: {port['name']}", variable["name"], endpoint["path"]):
-        assert told in text, told
+    for line in (f"port: {port['name']}", variable["name"], endpoint["path"]):
+        assert line in text, line
 
 
 def test_statefulset_of_replicas_replaces_a_lost_pod_beside_one_that_is_not_ready() -> (

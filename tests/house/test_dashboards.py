@@ -89,13 +89,13 @@ def test_every_label_in_a_query_exists(dashboard: Dashboard) -> None:
                     ), target
         for group in GROUPED.findall(target["expr"]):
             assert set(group.split(", ")) <= labels, target
-        kept = {
+        grouped_by = {
             label
             for group in GROUPED.findall(target["expr"])
             for label in group.split(", ")
         }
         for label in LEGEND.findall(target["legendFormat"]):
-            assert label in (kept or labels), (target, label)
+            assert label in (grouped_by or labels), (target, label)
 
 
 @each_one

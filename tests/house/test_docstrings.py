@@ -41,22 +41,22 @@ ELSEWHERE = frozenset(
 
 def names_in(tree: ast.AST) -> set[str]:
     """Return all identifiers in a part of a module."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         match node:
             case ast.arg(arg=name) | ast.Name(id=name) | ast.Attribute(attr=name):
-                found.add(name)
+                names.add(name)
             case ast.keyword(arg=str(name)):
-                found.add(name)
+                names.add(name)
             case ast.alias(name=name):
-                found.update((node.asname or name).split("."))
+                names.update((node.asname or name).split("."))
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
+                names.add(name)
             case ast.AsyncFunctionDef(name=name):
-                found.add(name)
+                names.add(name)
             case _:
                 pass
-    return found
+    return names
 
 
 def defined_in(tree: ast.AST) -> set[str]:

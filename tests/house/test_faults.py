@@ -44,12 +44,14 @@ def test_the_page_lists_every_kind_and_deviation(
     request: pytest.FixtureRequest,
 ) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    made = tables()
+    text_by_table = tables()
     wanted = BLOCK.sub(
-        lambda block: f"<!-- {block[1]} -->\n{made[block[1]]}\n<!-- /{block[1]} -->",
+        lambda block: (
+            f"<!-- {block[1]} -->\n{text_by_table[block[1]]}\n<!-- /{block[1]} -->"
+        ),
         text,
     )
-    assert {block[1] for block in BLOCK.finditer(text)} == {*made}
+    assert {block[1] for block in BLOCK.finditer(text)} == {*text_by_table}
     if request.config.getoption("--rewrite"):
         PAGE.write_text(wanted, encoding="utf-8")
         text = wanted

@@ -79,11 +79,11 @@ def live(cluster: Cluster, *, force: bool) -> None:
     (directory / "kubeconfig").chmod(0o600)
     settings = load_settings(file=str(SETTINGS), environ={}, flags={})
     environment = {"NODE_NAME": "web-0"}
-    for handler_ in settings.handlers:
-        more = {**handler_.more, "kubeconfig": str(directory / "kubeconfig")}
+    for declared in settings.handlers:
+        more = {**declared.more, "kubeconfig": str(directory / "kubeconfig")}
         if force and more.get("drain", True):
             more |= {"force": True, "force_lead": 10 * SECOND}
-        handler = HandlerSettings(name=handler_.name, kind=handler_.kind, more=more)
+        handler = HandlerSettings(name=declared.name, kind=declared.kind, more=more)
         worker = KIND.make(
             handler,
             Ground(
@@ -97,8 +97,8 @@ def live(cluster: Cluster, *, force: bool) -> None:
         fake.budgets = [Budget("web", "shop", label, 1)] if force else []
         fake.add_pod("web-1", labels=label)
         fake.add_pod("proxy", owner="DaemonSet")
-        cluster.prepare(worker, notice(), name=handler_.name, seconds=60)
-        cluster.recover(worker, notice(), name=handler_.name)
+        cluster.prepare(worker, notice(), name=declared.name, seconds=60)
+        cluster.recover(worker, notice(), name=declared.name)
     assert fake.names() == ["proxy"]
     assert fake.node()["spec"] == {}
 

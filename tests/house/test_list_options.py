@@ -58,7 +58,7 @@ OTHERS = {
 
 def lists() -> dict[str, Command]:
     """Return the commands that list objects of the service."""
-    words = {"list", "show"}
+    list_verbs = {"list", "show"}
     single = {
         *("operations", "events", "problems", "waits", "capacity", "history"),
         *("availability", "upcoming", "deferrals"),
@@ -67,7 +67,7 @@ def lists() -> dict[str, Command]:
     return {
         name: list_
         for name, list_ in named.items()
-        if (list_.path[-1] in words or name in single) and name not in OTHERS
+        if (list_.path[-1] in list_verbs or name in single) and name not in OTHERS
     }
 
 

@@ -63,7 +63,7 @@ def test_manual_is_valid_roff(page: Path) -> None:
     if program is None:
         pytest.skip("groff is not installed (Debian: apt install groff)")
     done = subprocess.run(
-        # Long words make poor lines, and are no fault. No colours and no overstriking.
+        # Long words make poor lines, which is allowed. No colors and no overstriking.
         [program, "-man", "-ww", "-Wbreak", "-k", "-Tutf8", "-P-cbou", page],
         capture_output=True,
         text=True,

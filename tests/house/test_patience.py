@@ -63,12 +63,12 @@ event.wait(1)
 
 @pytest.mark.parametrize("directory", ["tests", "bench"])
 def test_no_wait_for_a_process_is_shorter_than_a_minute(directory: str) -> None:
-    found = [
+    too_short = [
         f"{file.relative_to(ROOT)}:{line}: {seconds:g} s"
         for file in sorted((ROOT / directory).rglob("*.py"))
         for line, seconds in short_waits(file.read_text("utf-8"))
     ]
-    assert found == []
+    assert too_short == []
 
 
 def test_helper_timeouts_are_at_least_a_minute() -> None:

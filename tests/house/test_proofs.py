@@ -34,9 +34,9 @@ def test_step_names_a_function_and_a_test_that_exist(step: str) -> None:
     assert tests, row
     assert functions or step.startswith("P5."), row
     for module, path in functions:
-        found = importlib.import_module(module)
+        member = importlib.import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            member = getattr(member, name)
     for file, name in tests:
         tree = ast.parse((ROOT / file).read_text("utf-8"))
         defined = {
@@ -48,7 +48,7 @@ def test_step_names_a_function_and_a_test_that_exist(step: str) -> None:
 
 
 def test_words_of_the_page_are_functions_or_tests() -> None:
-    """A misspelled path would be no path, and so be tested by nothing."""
+    """A misspelled path would not count as a path, so no test would check it."""
     for row in ROWS.values():
         for word in re.findall(r"`([^`]+)`", row):
             if "/" in word or ":" in word:

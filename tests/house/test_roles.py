@@ -15,12 +15,12 @@ BLOCK = re.compile(r"<!-- roles -->\n.*?<!-- /roles -->", re.DOTALL)
 
 
 def _paths(*demands: Demand) -> str:
-    found = (
+    paths = (
         route.removeprefix("POST /v1/")
         for route, demand in DEMANDS.items()
         if demand in demands and route.startswith("POST")
     )
-    return ", ".join(f"`{path}`" for path in sorted(found))
+    return ", ".join(f"`{path}`" for path in sorted(paths))
 
 
 def _more(role: Role) -> Iterator[str]:

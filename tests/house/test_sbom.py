@@ -30,10 +30,10 @@ def test_every_pin_is_a_component_with_its_hashes(bill: Json) -> None:
     pinned = PINS.read_text("utf-8") + bundle.PINS.read_text("utf-8")
     assert {component["purl"] for component in bill["components"]} == names(pinned)
     hashes = [
-        property_["value"]
+        entry["value"]
         for component in bill["components"]
-        for property_ in component["properties"]
-        if property_["name"] == "forewarn:sha256"
+        for entry in component["properties"]
+        if entry["name"] == "forewarn:sha256"
     ]
     assert sorted(hashes) == sorted(re.findall(r"sha256:([0-9a-f]{64})", pinned))
 

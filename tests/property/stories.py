@@ -433,7 +433,7 @@ STORIES: dict[str, list[Step]] = {
     ],
     "silence for a day": [
         *everybody(),
-        # The time in which nobody could ask is no silence, so wait for two days.
+        # Time in which no VM could ask does not count as silence, so wait for two days.
         wait(180_000),
         get(WEB_0, tag=1),
         wait(10),

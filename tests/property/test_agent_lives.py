@@ -2,7 +2,7 @@
 
 The world is a list of events that begin, start and go as they please; what the agent
 reads of it may be empty, missing, old or cut short, the metadata server may begin to
-count again and list nothing for a while, and an event may go on under another ID.
+count again and list nothing for a while, and an event may continue under another ID.
 Handlers end as they please, approvals get lost, NotBefore is moved, and the agent is
 killed at any moment and started again, perhaps with rules that were edited meanwhile.
 `Life` looks after

@@ -2,8 +2,8 @@
 
 The service dies at each place where a crash would leave something undone, once
 for each time the story comes there; it starts again on its file, and the story
-goes on. What was promised is kept (S8, S11), no committed change of an event is without
-its messages to receivers, and the end is the end of the story that nobody interrupted.
+continues. Promises are kept (S8, S11), no committed change of an event is without
+its messages to receivers, and the end is the end of the story without a crash.
 """
 
 from dataclasses import replace

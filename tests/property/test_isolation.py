@@ -1,6 +1,6 @@
-"""Two tenants on the same hosts: nothing that one asks tells of, or moves, the other.
+"""Two tenants on the same hosts: no request of one shows, or moves, the other.
 
-Whatever a VM sends, by whatever method, path, header or body, the answer holds
+With any method, path, header and body of a VM's request, the answer holds
 nothing of another scope's events, and they stay as they are (1.1, 3.3, 6.1).
 """
 

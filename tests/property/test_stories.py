@@ -1,7 +1,7 @@
 """The stories that are killed everywhere leave nothing out.
 
-What no story does, no crash is tried at. So whoever adds an arrow to a table, a
-verb, or something that can be done to a fleet, adds a story too.
+A crash is tried only at what a story does. If you add an arrow to a table, a
+verb, or something that can be done to a fleet, add a story too.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""Nobody who waits misses a change, in whatever order things happen.
+"""No waiting client misses a change, in whatever order things happen.
 
 VMs on real connections, without sockets, ask again and again with `wait`. In
 between, documents change, scopes are disabled and enabled, VMs move, go and come,
@@ -42,7 +42,7 @@ TURNS = 60
 
 @dataclass
 class Client:
-    """A program in a VM: it asks, waits, and asks again with what it was told."""
+    """A program in a VM: it asks, waits, and asks again with the answer."""
 
     hub: Hub
     address: str
@@ -242,7 +242,7 @@ class Life:
             caller = self.hub.endpoint.directory.find(client.connection.source)
             assert caller is not None, "a stranger waits"
             epoch, incarnation, enabled = self.views[caller.guest.view_id]
-            assert enabled, "it waits for what nobody is served"
+            assert enabled, "it waits for a document that no VM is served"
             assert client.tag == str(incarnation), "it has missed a change"
             assert caller.greeted == epoch, "it has missed a new epoch"
 

@@ -1,6 +1,6 @@
 """The gate beside a real Prometheus and a real Alertmanager, with one rule that fires.
 
-Prometheus is told to read its rules again when a test changes them, and sends its alerts
+Prometheus reads its rules again when a test changes them, and sends its alerts
 to Alertmanager.
 """
 
@@ -115,7 +115,7 @@ class Servers:
     def start_alertmanager(self) -> None:
         """Have the Alertmanager too, to which Prometheus sends its alerts."""
         room = ROOM if is_unpacked("prometheus-alertmanager") else ()
-        made = self._start(
+        process = self._start(
             *room,
             find("prometheus-alertmanager"),
             f"--config.file={self.directory}/alertmanager.yml",
@@ -123,7 +123,7 @@ class Servers:
             f"--web.listen-address=127.0.0.1:{self.alerts_port}",
             "--cluster.listen-address=",
         )
-        self.processes.append(made)
+        self.processes.append(process)
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
         with (self.directory / "log").open("ab") as log:
@@ -174,17 +174,17 @@ class Servers:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    made = Servers(tmp_path_factory.mktemp("alerts"))
-    yield made
-    made.end()
+    new_servers = Servers(tmp_path_factory.mktemp("alerts"))
+    yield new_servers
+    new_servers.end()
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Ground]:
     loop = LoopThread()
     try:
-        with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
-            yield made
+        with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as new_ground:
+            yield new_ground
     finally:
         loop.close()
 

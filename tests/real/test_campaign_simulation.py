@@ -93,9 +93,9 @@ def fleet() -> str:
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Serving]:
     (tmp_path / "forewarn.toml").write_text(SETTINGS)
-    it = Serving(tmp_path, fleet(), config="forewarn.toml").wait_ready()
-    yield it
-    it.kill()
+    serving = Serving(tmp_path, fleet(), config="forewarn.toml").wait_ready()
+    yield serving
+    serving.kill()
 
 
 class Tenants:
@@ -158,17 +158,17 @@ def run(service: Serving, name: str, file: dict[str, str]) -> dict[str, Any]:
     plan = service.admin("/v1/campaigns/plan", file)
     assert plan["refused_count"] == 0, plan
     service.admin("/v1/campaigns", {**file, "digest": plan["digest"]})
-    found: dict[str, Any] = {"done": -1}
-    while not found.get("ended"):
-        before = found["done"]
-        found = eventually(
+    campaign: dict[str, Any] = {"done": -1}
+    while not campaign.get("ended"):
+        before = campaign["done"]
+        campaign = eventually(
             lambda: service.admin(f"/v1/campaigns/{name}"),
             lambda now, before=before: now["ended"] or now["done"] > before,
             what=f"more than {before} hosts that are done",
         )
-        assert not found["halted"], found
-    assert (found["state"], found["done"]) == ("Done", HOSTS + 1)
-    return found
+        assert not campaign["halted"], campaign
+    assert (campaign["state"], campaign["done"]) == ("Done", HOSTS + 1)
+    return campaign
 
 
 def seconds(found: dict[str, Any]) -> float:

@@ -66,7 +66,7 @@ class RealConsul:
             "bind_addr": "127.0.0.1",
             "client_addr": "127.0.0.1",
             "ports": ports,
-            # An election at once, in the place of one that waits for others.
+            # An election at once, instead of one that waits for others.
             "performance": {"raft_multiplier": 1},
             "disable_update_check": True,
             **more,
@@ -200,10 +200,10 @@ def test_documented_token_suffices_for_one_group_only(tmp_path: Path) -> None:
         rules = f'key "{PREFIX}web" {{ policy = "write" }}'
         policy = {"Name": "lock", "Rules": rules}
         consul.ask("/v1/acl/policy", json.dumps(policy).encode(), "m4ster")
-        given = {"Policies": [{"Name": "lock"}]}
-        made = consul.ask("/v1/acl/token", json.dumps(given).encode(), "m4ster")
+        body = {"Policies": [{"Name": "lock"}]}
+        created = consul.ask("/v1/acl/token", json.dumps(body).encode(), "m4ster")
         token = tmp_path / "token"
-        token.write_text(json.loads(made)["SecretID"])
+        token.write_text(json.loads(created)["SecretID"])
         clock = SystemClock()
 
         def lock_of(group: str, file: str) -> Any:

@@ -85,8 +85,8 @@ class Engine:
                 tar.addfile(link)
         done = self.ask("import", str(image), IMAGE, before=self.aside)
         if done.returncode == 0:
-            words = ("run", "--rm", "--detach", *self._bounds(), IMAGE)
-            done = self.ask(*words, "/bin/sh", "-c", ":")
+            arguments = ("run", "--rm", "--detach", *self._bounds(), IMAGE)
+            done = self.ask(*arguments, "/bin/sh", "-c", ":")
         return "" if done.returncode == 0 else (done.stderr.splitlines() or ["?"])[-1]
 
     def _bounds(self) -> tuple[str, ...]:
@@ -112,8 +112,8 @@ class Engine:
         assert done.returncode == 0, done.stderr
 
     def status(self, name: str) -> str:
-        asked = self.ask("container", "inspect", "--format={{.State.Status}}", name)
-        return asked.stdout.strip()
+        done = self.ask("container", "inspect", "--format={{.State.Status}}", name)
+        return done.stdout.strip()
 
     def clear(self) -> None:
         paused = self.ask("ps", "-q", "--filter=status=paused").stdout.split()
@@ -214,7 +214,7 @@ class Docker(Engine):
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        # What it would use for containers that name no group.
+        # The directory that it would use for containers that name no group.
         for group in Path("/sys/fs/cgroup").glob("*/docker"):
             with contextlib.suppress(OSError):
                 group.rmdir()
@@ -245,8 +245,8 @@ def engine(engine_here: Engine) -> Iterator[Engine]:
 
 
 def handler(engine: Engine, directory: Path, settings: str) -> Handled:
-    words = ", ".join(f'"{word}"' for word in engine.words)
-    text = f"{settings}\ncommand = [{words}]"
+    quoted = ", ".join(f'"{word}"' for word in engine.words)
+    text = f"{settings}\ncommand = [{quoted}]"
     return Handled(engine.program, text, directory, engine.environment)
 
 
@@ -256,15 +256,15 @@ def test_running_containers_are_stopped_and_restarted(
     engine.run("web", POLITE)
     engine.run("db", STUBBORN, "--stop-timeout=1")
     engine.run("idle", ":")
-    it = handler(engine, tmp_path, 'containers = ["web", ["db", "idle"]]')
-    assert it.check() == []
-    assert it.prepare() == "stopped web, killed db"
+    worker = handler(engine, tmp_path, 'containers = ["web", ["db", "idle"]]')
+    assert worker.check() == []
+    assert worker.prepare() == "stopped web, killed db"
     assert (engine.status("web"), engine.status("db")) == ("exited", "exited")
-    assert it.prepare() == "none of the containers was running"
-    assert it.recover() == "started db, started web"
+    assert worker.prepare() == "none of the containers was running"
+    assert worker.recover() == "started db, started web"
     assert (engine.status("web"), engine.status("db")) == ("running", "running")
     assert engine.status("idle") in {"stopped", "exited"}
-    assert it.recover() == "nothing had to be undone"
+    assert worker.recover() == "nothing had to be undone"
 
 
 def test_labeled_containers_are_stopped_and_removed_ones_are_noted(
@@ -273,8 +273,8 @@ def test_labeled_containers_are_stopped_and_removed_ones_are_noted(
     engine.run("web", POLITE, "--label=tier=web")
     engine.run("job", POLITE, "--label=tier=web", "--rm")
     engine.run("other", POLITE)
-    it = handler(engine, tmp_path, 'labels = "tier=web"')
-    assert set(it.prepare().split(", ")) == {
+    worker = handler(engine, tmp_path, 'labels = "tier=web"')
+    assert set(worker.prepare().split(", ")) == {
         *("stopped web", "stopped job", "which is removed now (--rm)")
     }
     assert engine.status("other") == "running"
@@ -283,9 +283,10 @@ def test_labeled_containers_are_stopped_and_removed_ones_are_noted(
         eventually(lambda: engine.status("job"), lambda status: not status)
     engine.ask("rm", "web")
     assert (
-        it.fails("recover") == "web was removed in the meantime and cannot be started"
+        worker.fails("recover")
+        == "web was removed in the meantime and cannot be started"
     )
-    assert it.recover() == "nothing had to be undone"
+    assert worker.recover() == "nothing had to be undone"
 
 
 def test_all_containers_but_one_are_paused_and_unpaused(
@@ -294,11 +295,11 @@ def test_all_containers_but_one_are_paused_and_unpaused(
     engine.run("web", POLITE)
     engine.run("keeper", POLITE)
     settings = 'all = true\nkeep = "keeper"\naction = "pause"'
-    it = handler(engine, tmp_path, settings)
-    assert it.prepare() == "paused web"
+    worker = handler(engine, tmp_path, settings)
+    assert worker.prepare() == "paused web"
     assert (engine.status("web"), engine.status("keeper")) == ("paused", "running")
-    assert it.prepare() == "none of the containers was running"
-    assert it.recover() == "unpaused web"
+    assert worker.prepare() == "none of the containers was running"
+    assert worker.recover() == "unpaused web"
     assert engine.status("web") == "running"
 
 
@@ -306,17 +307,17 @@ def test_container_finds_its_id(engine: Engine) -> None:
     script = "while read line; do echo $line; done < /proc/self/mountinfo"
     # The name of the host is all that others see of the network of a host.
     engine.run("forewarn", f"{script}; {POLITE}", "--uts=host")
-    asked = engine.ask("container", "inspect", "--format={{.Id}}", "forewarn")
-    made = asked.stdout.strip()
+    done = engine.ask("container", "inspect", "--format={{.Id}}", "forewarn")
+    container_id = done.stdout.strip()
     message = eventually(lambda: engine.ask("logs", "forewarn").stdout, bool)
-    assert len(made) == 64, made
-    assert set(ids_by_mounts(message)) == {made}, message
+    assert len(container_id) == 64, container_id
+    assert set(ids_by_mounts(message)) == {container_id}, message
 
 
 def test_unknown_container_is_reported(engine: Engine, tmp_path: Path) -> None:
-    it = handler(engine, tmp_path, 'containers = "nobody"')
-    assert it.check() == ["there is no container nobody"]
-    assert it.fails("prepare") == "there is no container nobody"
+    worker = handler(engine, tmp_path, 'containers = "nobody"')
+    assert worker.check() == ["there is no container nobody"]
+    assert worker.fails("prepare") == "there is no container nobody"
 
 
 @needing("docker")
@@ -324,9 +325,9 @@ def test_unavailable_daemon_is_waited_for(tmp_path: Path) -> None:
     host = f"unix://{tmp_path}/docker.sock"
     settings = f'all = true\ncommand = ["docker", "--host", "{host}"]'
     own = environment("docker", HOME=str(tmp_path))
-    it = Handled("docker", settings, tmp_path, own)
-    # On a busy machine, docker needs a second to say that nobody answers.
-    assert it.fails("prepare", 3) == (
+    worker = Handled("docker", settings, tmp_path, own)
+    # On a busy machine, docker needs a second to report that no daemon answers.
+    assert worker.fails("prepare", 3) == (
         "timed out while asking docker: Cannot connect to the Docker "
         f"daemon at {host}. Is the docker daemon running?"
     )

@@ -282,18 +282,18 @@ SAYS = {
 
 @pytest.mark.parametrize("client", CLIENTS, ids=["dhclient", "dhcpcd", "networkd"])
 def test_lease_of_a_dhcp_client_is_read(client: str, world: World) -> None:
-    """And nothing is sent by us: it is there, while the client goes on."""
+    """No request is sent by the agent: the lease is there while the client runs."""
     if why := needs(client):
         pytest.skip(why)
     private = "mount -t tmpfs none /var/lib && mount -t tmpfs none /run && "
     script = f"{private}{{ {CLIENTS[client]} }}"
-    words = ("unshare", "--mount", "sh", "-c", script)
+    command = ("unshare", "--mount", "sh", "-c", script)
     with (
         world.dnsmasq(f"--dhcp-option-force=245,{SERVER}"),
-        world.running(world.vm, *words, log="client.log", real=client) as process,
+        world.running(world.vm, *command, log="client.log", real=client) as process,
     ):
         world.wait_log("client.log", SAYS[client])
-        # Where it has its files, nobody else sees them.
+        # Its files are on a mount that only it sees.
         inside = ("nsenter", f"--mount=/proc/{process.pid}/ns/mnt")
         read = (sys.executable, "-c", READ)
         eventually(
@@ -360,12 +360,12 @@ def test_networkmanager_supplies_the_option_without_a_lease_file(world: World) -
     # Only it can tell.
     (world.directory / "agent.toml").write_text(f"dhcp = false\n{SETTINGS}")
     world.vm.ip("route add unreachable 169.254.169.254")
-    words = ("unshare", "--mount", "--uts", "sh", "-c", NETWORKMANAGER)
+    command = ("unshare", "--mount", "--uts", "sh", "-c", NETWORKMANAGER)
     with (
         world.endpoint(80),
         world.dnsmasq(f"--dhcp-option-force=245,{SERVER}"),
         world.running(
-            world.vm, *words, log="client.log", real="NetworkManager"
+            world.vm, *command, log="client.log", real="NetworkManager"
         ) as process,
     ):
         inside = ("nsenter", f"--mount=/proc/{process.pid}/ns/mnt")

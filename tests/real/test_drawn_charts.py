@@ -1,4 +1,4 @@
-"""What helm draws from the charts is valid, and one pod can become two."""
+"""Helm draws valid manifests from the charts, and one pod can become two."""
 
 import subprocess
 from pathlib import Path
@@ -37,11 +37,12 @@ def drawn(chart: Chart, *values: str) -> str:
 
 def objects(*values: str) -> dict[tuple[str, str], Any]:
     """Return what is drawn of the service, by kind and name."""
-    found = [
+    documents = [
         document for document in yaml.safe_load_all(drawn(SERVICE, *values)) if document
     ]
     return {
-        (document["kind"], document["metadata"]["name"]): document for document in found
+        (document["kind"], document["metadata"]["name"]): document
+        for document in documents
     }
 
 
@@ -56,8 +57,8 @@ def test_every_manifest_has_the_schema_of_kubernetes(
     file = tmp_path / f"{name}.yaml"
     file.write_text(drawn(chart, *chart.drawn[name]))
     for version in VERSIONS:
-        words = ("--strict", "--no-warn", "-k", version, str(file))
-        run(find("kubernetes-validate"), *words)
+        arguments = ("--strict", "--no-warn", "-k", version, str(file))
+        run(find("kubernetes-validate"), *arguments)
 
 
 def test_schema_refuses_what_kubernetes_does_not_know(tmp_path: Path) -> None:
@@ -74,16 +75,18 @@ def test_two_pods_are_apart_and_known_by_their_names() -> None:
     spec = pair["StatefulSet", "forewarn"]["spec"]
     assert spec["replicas"] == 2
     [container] = spec["template"]["spec"]["containers"]
-    given = {variable["name"]: variable.get("value") for variable in container["env"]}
+    value_by_name = {
+        variable["name"]: variable.get("value") for variable in container["env"]
+    }
     service = pair["Service", spec["serviceName"]]["spec"]
     assert service["clusterIP"] == "None"
     assert service["publishNotReadyAddresses"] is True
     for key, port in (("URL", "admin"), ("METADATA_URL", "metadata")):
-        url = given[f"FOREWARN_CLUSTER_{key}"]
+        url = value_by_name[f"FOREWARN_CLUSTER_{key}"]
         [number] = {
-            port_["containerPort"]
-            for port_ in container["ports"]
-            if port_["name"] == port
+            entry["containerPort"]
+            for entry in container["ports"]
+            if entry["name"] == port
         }
         assert url.endswith(f"$(FOREWARN_CLUSTER_NAME).{spec['serviceName']}:{number}")
     affinity = spec["template"]["spec"]["affinity"]["podAntiAffinity"]

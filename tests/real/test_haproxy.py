@@ -140,18 +140,18 @@ def server_called(name: str) -> Generator[int]:
 @pytest.fixture
 def real(tmp_path: Path) -> Iterator[Real]:
     with server_called("web_0") as first, server_called("web_1") as second:
-        made = Real(tmp_path, first, second)
-        yield made
-        made.process.terminate()
+        proxy = Real(tmp_path, first, second)
+        yield proxy
+        proxy.process.terminate()
         try:
-            made.process.wait(120)
+            proxy.process.wait(120)
         except subprocess.TimeoutExpired:
-            made.process.kill()
-            made.process.wait()
+            proxy.process.kill()
+            proxy.process.wait()
 
 
 class Working:
-    """A preparation or recovery that goes on in a thread."""
+    """A preparation or recovery that runs in a thread."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.said: object = None

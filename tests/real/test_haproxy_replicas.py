@@ -28,7 +28,7 @@ pytestmark = [
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "haproxy"
 
 TLS = " check-ssl verify required ca-file /etc/ssl/certs/ca-certificates.crt"
-"""What the example has more than the replicas of the test, which use plain HTTP."""
+"""Lines of the example that the replicas of the test lack: they use plain HTTP."""
 
 VM_URL = "VMs by source address"
 
@@ -45,7 +45,7 @@ FLEET = "".join(
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[list[Serving]]:
     with postgres.one_database(is_empty=True) as url:
-        made = [
+        replicas = [
             Serving(
                 tmp_path / name,
                 FLEET,
@@ -56,10 +56,10 @@ def pair(tmp_path: Path) -> Iterator[list[Serving]]:
             ).wait_ready()
             for name in ("r1", "r2")
         ]
-        yield made
-        for each in made:
-            each.process.kill()
-            each.process.wait()
+        yield replicas
+        for replica in replicas:
+            replica.process.kill()
+            replica.process.wait()
 
 
 @contextlib.contextmanager

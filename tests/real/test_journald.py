@@ -87,14 +87,14 @@ def test_journald_accepts_each_kind(run: Path) -> None:
     assert list(sink.check()) == []
     for number, kind in enumerate(NoteKind, start=1):
         sink.deliver(number, told_of(kind, "first\nsecond = “x”", handler="drain"))
-    found = eventually(
+    stored = eventually(
         lambda: entries(run, "-t", "forewarn-test"),
         lambda found: len(found) == len(NoteKind),
     )
-    assert [entry["FOREWARN_KIND"] for entry in found] == [k.value for k in NoteKind]
-    assert {entry["FOREWARN_DETAIL"] for entry in found} == {"first\nsecond = “x”"}
-    # What has a carriage return is shown as bytes.
-    assert found[0]["FOREWARN_EVENT_DESCRIPTION"] == [*REBOOT.description.encode()]
+    assert [entry["FOREWARN_KIND"] for entry in stored] == [k.value for k in NoteKind]
+    assert {entry["FOREWARN_DETAIL"] for entry in stored} == {"first\nsecond = “x”"}
+    # A text with a carriage return is shown as bytes.
+    assert stored[0]["FOREWARN_EVENT_DESCRIPTION"] == [*REBOOT.description.encode()]
     [withheld] = entries(run, f"MESSAGE_ID={MESSAGE_IDS[NoteKind.WITHHELD]}")
     assert withheld["PRIORITY"] == "3"
     assert len(entries(run, f"FOREWARN_EVENT_ID={REBOOT.event_id}")) == len(NoteKind)

@@ -27,7 +27,7 @@ LOCAL: list[Any] = [{"name": "scratch", "emptyDir": {}}]
 SECONDS = 15
 KUBECTL = find("kubectl")
 LEAST = 22
-"""Of its minor version: the first that asks for evictions by policy/v1. The one of
+"""Minimum minor version: the first that asks for evictions by policy/v1. The one of
 Debian 12 is older, and breaks off when it writes a file."""
 
 
@@ -42,8 +42,8 @@ def minor_version() -> int:
         timeout=SECONDS,
         check=False,
     )
-    told = json.loads(done.stdout or "{}").get("clientVersion", {})
-    return int(re.sub(r"\D", "", told.get("minor", "")) or 0)
+    version = json.loads(done.stdout or "{}").get("clientVersion", {})
+    return int(re.sub(r"\D", "", version.get("minor", "")) or 0)
 
 
 pytestmark = [pytest.mark.real, pytest.mark.system, pytest.mark.slow]
@@ -134,8 +134,8 @@ def test_manifests_with_monitoring_build_together(kubectl: Kubectl) -> None:
     assert kinds.count("PodMonitor") == kinds.count("DaemonSet") == 1
     assert len(kinds) == 9
     # The overlay adds to what the base has.
-    for told in ("name: NODE_NAME", "name: FOREWARN_AGENT_LISTEN", "name: metrics"):
-        assert told in output, told
+    for setting in ("name: NODE_NAME", "name: FOREWARN_AGENT_LISTEN", "name: metrics"):
+        assert setting in output, setting
 
 
 def test_manifests_with_a_lock_build_together(kubectl: Kubectl) -> None:

@@ -55,16 +55,16 @@ def lab(request: pytest.FixtureRequest, places: Mapping[str, str]) -> Iterator[L
     # The path of a socket is short.
     directory = Path(tempfile.mkdtemp(prefix="lab"))
     had = [path for path in MACHINES if path.exists()]
-    made = Lab(directory, Timeline(), has_libvirt=request.param, places=places)
+    new_lab = Lab(directory, Timeline(), has_libvirt=request.param, places=places)
     try:
-        made.begin()
-        made.begin_rest()
-        yield made
+        new_lab.begin()
+        new_lab.begin_rest()
+        yield new_lab
     finally:
-        made.end()
+        new_lab.end()
     assert not directory.exists()
     assert [path for path in MACHINES if path.exists()] == had
-    assert not list(Path("/run/netns").glob(f"{made.ground.prefix}-*"))
+    assert not list(Path("/run/netns").glob(f"{new_lab.ground.prefix}-*"))
 
 
 def test_guests_move_between_hosts_and_survive_their_restart_and_loss(lab: Lab) -> None:

@@ -122,8 +122,8 @@ class Programs:
     def probe(self, action: Action, host: str, *, number: int) -> int:
         """Run the program that tells the outcome of an action."""
         about = (action.value, "web_0", host, "", f"op-1.{number}.{action.value}")
-        words = (*self._programs.probe[:-5], *about)
-        return subprocess.run(words, capture_output=True, check=False).returncode
+        command = (*self._programs.probe[:-5], *about)
+        return subprocess.run(command, capture_output=True, check=False).returncode
 
 
 def test_memory_is_saved_and_restored_and_the_guest_stops_and_starts(
@@ -173,7 +173,7 @@ def test_libvirts_tell_the_abilities_of_their_vms(
     libvirts: RealLibvirts, tmp_path: Path
 ) -> None:
     libvirts.ask("h1", "define", xml=libvirts.domain_xml("bound", devices=HOSTDEV))
-    # Its process goes on, without a definition.
+    # Its process continues, without a definition.
     libvirts.ask("h1", "undefine", vm="web_0")
     connections = Connections(uri=libvirts.uri)
     driver = LibvirtDriver(
@@ -186,12 +186,16 @@ def test_libvirts_tell_the_abilities_of_their_vms(
     try:
         driver.watch_hosts(["h1", "h2"])
         vms = ("web_0", "bound", "none")
-        asked = [HostVms(host="h1", vms=vms), HostVms(host="h2", vms=())]
-        told = eventually(lambda: driver.abilities(asked), lambda found: len(found) > 1)
+        questions = [HostVms(host="h1", vms=vms), HostVms(host="h2", vms=())]
+        abilities = eventually(
+            lambda: driver.abilities(questions), lambda found: len(found) > 1
+        )
     finally:
         driver.close()
-    assert told["h2"] == (Ability(able=Able.YES),)
-    limits = {(ability.vm, ability.action): ability.reason for ability in told["h1"]}
+    assert abilities["h2"] == (Ability(able=Able.YES),)
+    limits = {
+        (ability.vm, ability.action): ability.reason for ability in abilities["h1"]
+    }
     assert limits == {
         ("", None): "",
         ("web_0", None): "",
@@ -204,5 +208,5 @@ def test_libvirts_tell_the_abilities_of_their_vms(
 
 
 def test_module_is_found(libvirts: RealLibvirts) -> None:
-    words = (*worker_words(libvirts.python), "", "check")
-    assert subprocess.run(words, check=False).returncode == 0
+    command = (*worker_words(libvirts.python), "", "check")
+    assert subprocess.run(command, check=False).returncode == 0

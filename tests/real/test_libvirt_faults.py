@@ -42,9 +42,9 @@ class Imaged:
 
 @pytest.fixture
 def imaged(tmp_path: Path, hosts: RealLibvirts) -> Iterator[Imaged]:
-    made = Imaged(tmp_path, hosts)
-    yield made
-    made.end()
+    new_imaged = Imaged(tmp_path, hosts)
+    yield new_imaged
+    new_imaged.end()
     hosts.remove_all()
 
 
@@ -54,14 +54,14 @@ Start = Callable[..., World]
 @pytest.fixture
 def started(tmp_path: Path, libvirts: RealLibvirts) -> Iterator[Start]:
     """Return a function that starts the service with settings."""
-    made: list[World] = []
+    worlds: list[World] = []
 
     def start(**settings: str) -> World:
-        made.append(World(tmp_path, libvirts, **settings))
-        return made[-1]
+        worlds.append(World(tmp_path, libvirts, **settings))
+        return worlds[-1]
 
     yield start
-    for world in made:
+    for world in worlds:
         world.service.kill()
 
 
@@ -135,7 +135,7 @@ def test_killed_guest_fails_although_nobody_asked_for_it(
     world.read(world.history, "libvirt: QEMU was killed or has crashed")
     world.read(world.problems, "VM web_0 is down", '"restore", "redeploy"')
     world.read(lambda: world.explained("web_0"), "forewarn restore web_0")
-    # What the operator reads works: the VM is started, and is seen to run.
+    # The hint for the operator works: the VM is started, and is seen to run.
     assert world.ended(world.order("reboot", vms=["web_0"]))["state"] == "Done"
     eventually(world.events, lambda found: not found, what="no failure")
     assert "web_0" not in world.problems()

@@ -77,11 +77,11 @@ class Behind:
         main = MAIN.replace("DIRECTORY", str(directory)).replace("EXAMPLE", text)
         # Its workers would be another user, who may not read this directory.
         file.write_text(f"user root;\n{main}" if os.getuid() == 0 else main)
-        with (directory / "stderr").open("wb") as told:
+        with (directory / "stderr").open("wb") as errors:
             self.process = subprocess.Popen(
                 [find("nginx"), "-p", str(directory), "-c", str(file)],
                 env=environment("nginx"),
-                stderr=told,
+                stderr=errors,
             )
         eventually(
             lambda: self.command("fleet", "show").returncode != 3,
@@ -90,9 +90,11 @@ class Behind:
         )
 
     def variables(self, **more: str) -> dict[str, str]:
-        kept = {name: t for name, t in os.environ.items() if "FOREWARN" not in name}
+        inherited = {
+            name: t for name, t in os.environ.items() if "FOREWARN" not in name
+        }
         return {
-            **kept,
+            **inherited,
             "FOREWARN_URL": self.url,
             "FOREWARN_CA_FILE": str(self.certificate.certificate),
             **more,
@@ -119,9 +121,9 @@ class Behind:
 
 @pytest.fixture
 def behind(tmp_path: Path) -> Iterator[Behind]:
-    made = Behind(tmp_path, TOKEN)
-    yield made
-    made.end()
+    new_behind = Behind(tmp_path, TOKEN)
+    yield new_behind
+    new_behind.end()
 
 
 def test_orders_and_streams_work_through_nginx(behind: Behind) -> None:

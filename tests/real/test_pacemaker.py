@@ -102,12 +102,12 @@ class Real:
         return done.stdout
 
     def option(self, name: str, value: str) -> None:
-        words = ("crm_attribute", "--type=crm_config", f"--name={name}")
-        self.ask(*words, f"--update={value}")
+        command = ("crm_attribute", "--type=crm_config", f"--name={name}")
+        self.ask(*command, f"--update={value}")
 
     def attribute(self, node: str, name: str, value: str = "") -> None:
-        what = f"--update={value}" if value else "--delete"
-        self.ask("crm_attribute", f"--node={node}", f"--name={name}", what)
+        option = f"--update={value}" if value else "--delete"
+        self.ask("crm_attribute", f"--node={node}", f"--name={name}", option)
 
     def on(self, node: str) -> list[str]:
         """Return what runs on a node, as Pacemaker tells people."""
@@ -118,8 +118,8 @@ class Real:
             "--exclude=all",
             "--include=nodes,resources",
         )
-        mine = text.partition(f"Node {node}")[2].partition("* Node")[0]
-        return sorted(line.split()[1] for line in mine.splitlines() if "\t(" in line)
+        section = text.partition(f"Node {node}")[2].partition("* Node")[0]
+        return sorted(line.split()[1] for line in section.splitlines() if "\t(" in line)
 
     def handler(self, settings: str = "") -> Handled:
         return Handled("pacemaker", settings, self.directory, self.environment)
@@ -227,8 +227,14 @@ def test_constraints_of_azure_events_az_keep_working(cluster: Real) -> None:
     assert handler.recover() == "n1 hosts resources again"
     assert "db" in cluster.on("n1")
     # Without a value, the rule would keep everything away.
-    words = ("crm_attribute", "--node=n1", "--name=#health-azure", "--query", "--quiet")
-    assert cluster.ask(*words).strip() == "0"
+    command = (
+        "crm_attribute",
+        "--node=n1",
+        "--name=#health-azure",
+        "--query",
+        "--quiet",
+    )
+    assert cluster.ask(*command).strip() == "0"
 
 
 def test_missing_cluster_is_reported(cluster: Real) -> None:

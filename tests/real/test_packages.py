@@ -50,7 +50,7 @@ def test_service_package_contains_its_dependencies(service_deb: Path) -> None:
     assert service_deb.name == f"forewarn_{version}_{architecture}.deb"
     major, minor = build._python()
     home = f"/usr/lib/forewarn/lib/python{major}.{minor}/site-packages"
-    found = check_places(
+    paths = check_places(
         service_deb,
         (
             *("/usr/bin/forewarn", "/usr/lib/forewarn/bin/python3"),
@@ -61,10 +61,10 @@ def test_service_package_contains_its_dependencies(service_deb: Path) -> None:
             *build.completion_places("forewarn").values(),
         ),
     )
-    # What builds and tests it is not in it.
-    assert not [path for path in found if "/hatchling/" in path or "/pytest/" in path]
+    # The programs that build and test it are not in it.
+    assert not [path for path in paths if "/hatchling/" in path or "/pytest/" in path]
     # Of each distribution that is bundled there is its licence, or what names it.
-    notes = {e for e in found if e.endswith(".dist-info/METADATA")}
+    notes = {e for e in paths if e.endswith(".dist-info/METADATA")}
     pins = re.findall(r"^[a-z0-9][\w.-]*==", build.PINS.read_text(), re.MULTILINE)
     assert 10 < len(notes) <= len(pins)
     fields = run("dpkg-deb", "--field", service_deb)
@@ -76,15 +76,15 @@ def test_two_builds_are_the_same(service_deb: Path, tmp_path: Path) -> None:
 
 
 LINTIAN_ALLOWED = (
-    # It is no package of Debian's, and has nobody's address.
+    # It is not a package of Debian's, and has no person's address.
     "bogus-mail-host",
-    # What is bundled is what its makers published, to the byte.
+    # Bundled files equal, to the byte, those that their makers published.
     "unstripped-binary-or-object",
     "unusual-interpreter python [usr/lib/forewarn/lib/",
     # The package's own environment, as venv makes them.
     "wrong-path-for-interpreter /usr/lib/forewarn/bin/python3",
 )
-"""What lintian may say, and why; anything else it says fails the test."""
+"""The complaints that lintian may have, and why; any other fails the test."""
 
 
 @needing("lintian")
@@ -98,12 +98,12 @@ def test_lintian_reports_nothing(fixture: str, request: pytest.FixtureRequest) -
         timeout=PATIENCE_SECONDS,
         check=True,
     )
-    told = [
+    complaints = [
         line
         for line in done.stdout.splitlines()
         if not any(f": {allowed}" in line for allowed in LINTIAN_ALLOWED)
     ]
-    assert not told, "\n".join(told)
+    assert not complaints, "\n".join(complaints)
 
 
 SERVICE_STORY = """\

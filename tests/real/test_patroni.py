@@ -42,20 +42,20 @@ NODES = ("pg1", "pg2")
 
 def config_of(name: str, directory: Path, ports: dict[str, dict[str, int]]) -> str:
     """Return the settings of a node: JSON is YAML."""
-    mine = ports[name]
+    own_ports = ports[name]
     others = [ports[node]["raft"] for node in NODES if node != name]
     return json.dumps(
         {
             "scope": "demo",
             "name": name,
             "restapi": {
-                "listen": f"127.0.0.1:{mine['rest']}",
-                "connect_address": f"127.0.0.1:{mine['rest']}",
+                "listen": f"127.0.0.1:{own_ports['rest']}",
+                "connect_address": f"127.0.0.1:{own_ports['rest']}",
                 "authentication": {"username": "forewarn", "password": "geheim"},
             },
             "raft": {
                 "data_dir": str(directory / f"{name}.raft"),
-                "self_addr": f"127.0.0.1:{mine['raft']}",
+                "self_addr": f"127.0.0.1:{own_ports['raft']}",
                 "partner_addrs": [f"127.0.0.1:{port}" for port in others],
             },
             "bootstrap": {
@@ -68,8 +68,8 @@ def config_of(name: str, directory: Path, ports: dict[str, dict[str, int]]) -> s
                 "initdb": [{"encoding": "UTF8"}, {"auth": "trust"}, "no-sync"],
             },
             "postgresql": {
-                "listen": f"127.0.0.1:{mine['postgres']}",
-                "connect_address": f"127.0.0.1:{mine['postgres']}",
+                "listen": f"127.0.0.1:{own_ports['postgres']}",
+                "connect_address": f"127.0.0.1:{own_ports['postgres']}",
                 "data_dir": str(directory / name),
                 "bin_dir": str(Path(find("postgres")).resolve().parent),
                 "pg_hba": [
@@ -179,17 +179,17 @@ class Real:
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[Real]:
-    # Not where pytest keeps its files: nobody else may look into those.
+    # Not where pytest keeps its files: other users may not read those.
     directory = Path(tempfile.mkdtemp(prefix="forewarn-patroni-"))
     if os.geteuid() == 0:
         shutil.chown(directory, "nobody", "nogroup")
     directory.chmod(0o755)
-    made = Real(directory)
+    new_real = Real(directory)
     try:
-        made.wait_well()
-        yield made
+        new_real.wait_well()
+        yield new_real
     finally:
-        made.end()
+        new_real.end()
         shutil.rmtree(directory)
 
 

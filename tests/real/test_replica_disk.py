@@ -1,7 +1,7 @@
 """Two replicas under load, while the disk of their database is full.
 
-PostgreSQL refuses what needs room for data, and goes on. If its write-ahead log has no room,
-it ends with PANIC, and does not start before there is room again.
+PostgreSQL refuses writes that need room for data, and continues. If its write-ahead log has
+no room, it ends with PANIC, and does not start before there is room again.
 """
 
 import shutil
@@ -54,10 +54,10 @@ def disk(place: Path) -> Iterator[SmallDisk]:
 @pytest.fixture
 def server(disk: SmallDisk, place: Path) -> Iterator[Server]:
     # A message that says why it ended needs room too, so its messages go to another disk.
-    made = Server(disk.directory / "server", place / "messages", fsync="on")
-    made.make()
-    yield made
-    made.stop()
+    new_server = Server(disk.directory / "server", place / "messages", fsync="on")
+    new_server.make()
+    yield new_server
+    new_server.stop()
 
 
 def ordered(pair: Pair) -> tuple[int, Any]:

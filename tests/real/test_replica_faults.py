@@ -1,7 +1,7 @@
 """Two replicas under load, while their database or the network between them fails.
 
-After each fault everything goes on without a restart of ours, and what the clients and the
-reader were told is held against the database.
+After each fault everything continues without a restart of ours, and the answers that
+clients and the reader got are compared with the database.
 """
 
 import os
@@ -58,11 +58,11 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def server(place: Path) -> Iterator[Server]:
-    made = Server(place / "first", fsync="on")
-    made.make()
-    made.start()
-    yield made
-    made.stop()
+    new_server = Server(place / "first", fsync="on")
+    new_server.make()
+    new_server.start()
+    yield new_server
+    new_server.stop()
 
 
 @contextmanager
@@ -147,7 +147,7 @@ def slow_commits(server: Server, standby: Server) -> Generator[None]:
     server.run("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
     server.run("SELECT pg_reload_conf()")
     yield
-    # The reload is no transaction, so it does not wait.
+    # The reload runs in no transaction, so it does not wait.
     server.run("ALTER SYSTEM RESET synchronous_commit")
     server.run("SELECT pg_reload_conf()")
 
@@ -198,10 +198,10 @@ CUT = "inet forewarn"
 """The table of nftables with what is cut off."""
 
 DATABASES = {name: f"10.78.0.{at}" for at, name in enumerate(NAMES, 1)}
-"""Where each replica reaches the database."""
+"""The address at which each replica reaches the database."""
 
 DOORS = {name: f"127.0.9.{at}" for at, name in enumerate(NAMES, 1)}
-"""Where each replica is reached by the other one, and by nobody else."""
+"""The address at which each replica is reached by the other one only."""
 
 
 class Network:
@@ -260,12 +260,12 @@ class Network:
 
 @pytest.fixture
 def network(place: Path, tmp_path: Path) -> Iterator[Network]:
-    made = Network(place, tmp_path / "pair")
+    new_network = Network(place, tmp_path / "pair")
     try:
-        made.begin()
-        yield made
+        new_network.begin()
+        yield new_network
     finally:
-        made.end()
+        new_network.end()
 
 
 partitions = pytest.mark.skipif(

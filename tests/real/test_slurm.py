@@ -153,8 +153,8 @@ class Real:
         )
 
     def state(self) -> str:
-        words = ("scontrol", "--oneliner", "show", "node", "n1")
-        return self.ask(*words).partition(" State=")[2].split(" ")[0]
+        command = ("scontrol", "--oneliner", "show", "node", "n1")
+        return self.ask(*command).partition(" State=")[2].split(" ")[0]
 
     def wait_state(self, state: str) -> None:
         eventually(self.state, lambda found: found == state, what=state)
@@ -162,9 +162,9 @@ class Real:
     def job(self, script: str, *words: str) -> str:
         """Submit a batch job to the node; return its id once it runs."""
         wrap = f"--wrap={script}"
-        made = self.ask("sbatch", "--parsable", "-n1", *words, wrap).strip()
-        eventually(lambda: self.job_state(made), lambda found: found == "RUNNING")
-        return made
+        job_id = self.ask("sbatch", "--parsable", "-n1", *words, wrap).strip()
+        eventually(lambda: self.job_state(job_id), lambda found: found == "RUNNING")
+        return job_id
 
     def job_state(self, job: str) -> str:
         return self.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
@@ -231,14 +231,14 @@ def test_suspended_jobs_and_arrays_are_seen(slurm: Real) -> None:
 
 
 def test_drain_by_an_operator_is_kept(slurm: Real) -> None:
-    words = ("scontrol", "update", "nodename=n1")
-    slurm.ask(*words, "state=drain", "reason=bad disk")
+    command = ("scontrol", "update", "nodename=n1")
+    slurm.ask(*command, "state=drain", "reason=bad disk")
     handler = slurm.handler()
     assert handler.prepare() == "n1 was already IDLE+DRAIN: bad disk; no job is left"
     assert handler.recover() == "n1 was not drained by forewarn"
-    slurm.ask(*words, "state=resume")
+    slurm.ask(*command, "state=resume")
     handler.prepare()
-    slurm.ask(*words, "state=drain", "reason=bad disk")
+    slurm.ask(*command, "state=drain", "reason=bad disk")
     message = handler.recover()
     assert message.startswith("n1 stays IDLE+DRAIN")
     assert message.endswith(": bad disk")
@@ -256,8 +256,8 @@ def test_a_node_that_went_down_returns(slurm: Real) -> None:
     handler = slurm.handler()
     handler.prepare()
     slurm.kill("slurmd")
-    words = ("scontrol", "update", "nodename=n1", "state=down")
-    slurm.ask(*words, "reason=Node unexpectedly rebooted")
+    command = ("scontrol", "update", "nodename=n1", "state=down")
+    slurm.ask(*command, "reason=Node unexpectedly rebooted")
     assert slurm.state().startswith("DOWN")
     slurm.node()
     assert handler.recover() == "n1 accepts jobs again"
@@ -275,5 +275,5 @@ def test_controller_outage_times_out_and_is_retried(slurm: Real) -> None:
 
 
 def test_unknown_node_is_reported(slurm: Real) -> None:
-    said: Any = slurm.handler('node = "n9"').fails("prepare")
-    assert said.startswith("Slurm has no node n9: set `node` to its name")
+    problem: Any = slurm.handler('node = "n9"').fails("prepare")
+    assert problem.startswith("Slurm has no node n9: set `node` to its name")

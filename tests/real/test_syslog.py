@@ -50,7 +50,7 @@ input(type="imtcp" port="TLS" address="127.0.0.1" streamDriver.name="ossl"
 
 
 class Line(NamedTuple):
-    """What rsyslog has understood."""
+    """One message, as rsyslog has parsed it."""
 
     priority: str
     host: str
@@ -98,8 +98,8 @@ class Real:
     def came(self) -> list[Line]:
         file = self.directory / "came"
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        found = [Line(*line.split("|", 5)) for line in lines]
-        return [line for line in found if line.app == "forewarn-agent"]
+        all_lines = [Line(*line.split("|", 5)) for line in lines]
+        return [line for line in all_lines if line.app == "forewarn-agent"]
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -109,9 +109,9 @@ class Real:
 @pytest.fixture
 def real(tmp_path: Path) -> Iterator[Real]:
     certificate_in(tmp_path)
-    made = Real(tmp_path)
-    yield made
-    made.end()
+    new_real = Real(tmp_path)
+    yield new_real
+    new_real.end()
 
 
 def tell(real: Real, sink: Sink) -> None:

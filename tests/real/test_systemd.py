@@ -31,7 +31,7 @@ SYSTEMD = next(
 )
 
 ANSWER_SECONDS = 5.0
-"""For a manager that has just been started to answer."""
+"""Maximum time until a manager that has just been started answers."""
 
 UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "forewarn.service"
 
@@ -216,13 +216,13 @@ def test_running_units_are_stopped_and_restarted(
     manager: Manager, tmp_path: Path
 ) -> None:
     manager.systemctl("start", "follower.service", "app@1.service", "app@2.service")
-    it = handler(
+    worker = handler(
         manager,
         tmp_path,
         'start = "drain.target"\nstop = ["web", ["app@*", "idle.service"]]',
     )
-    assert it.check() == []
-    assert set(it.prepare().split(", ")) == {
+    assert worker.check() == []
+    assert set(worker.prepare().split(", ")) == {
         "started drain.target",
         *("stopped web.service", "stopped follower.service"),
         *("stopped app@1.service", "stopped app@2.service"),
@@ -230,38 +230,38 @@ def test_running_units_are_stopped_and_restarted(
     for name in ("web.service", "follower.service", "app@1.service"):
         assert manager.active(name) == "inactive"
     assert manager.active("drain.target") == "active"
-    assert it.prepare() == "nothing had to be done"
-    assert "started web.service, started follower.service" in it.recover()
+    assert worker.prepare() == "nothing had to be done"
+    assert "started web.service, started follower.service" in worker.recover()
     for name in ("web.service", "follower.service", "app@1.service", "app@2.service"):
         assert manager.active(name) == "active"
     assert manager.active("idle.service") == "inactive"
     assert manager.active("drain.target") == "inactive"
-    assert it.recover() == "nothing had to be undone"
+    assert worker.recover() == "nothing had to be undone"
 
 
 def test_unit_that_does_not_stop_is_reported_or_killed(
     manager: Manager, tmp_path: Path
 ) -> None:
     manager.systemctl("start", "stubborn.service")
-    it = handler(manager, tmp_path, 'stop = "stubborn.service"')
-    assert it.fails("prepare", 0.5) == (
+    worker = handler(manager, tmp_path, 'stop = "stubborn.service"')
+    assert worker.fails("prepare", 0.5) == (
         "timed out while waiting for stubborn.service "
         "(deactivating, stop-sigterm) to stop"
     )
-    it = handler(manager, tmp_path, 'stop = "stubborn"\nkill_after = "200ms"')
+    worker = handler(manager, tmp_path, 'stop = "stubborn"\nkill_after = "200ms"')
     # It was on its way down already, so it is the memory that knows it as ours.
-    assert it.prepare() == "killed stubborn.service"
+    assert worker.prepare() == "killed stubborn.service"
     assert manager.active("stubborn.service") == "failed"
-    assert it.recover() == "started stubborn.service"
-    assert it.prepare() == "killed stubborn.service"
+    assert worker.recover() == "started stubborn.service"
+    assert worker.prepare() == "killed stubborn.service"
     manager.systemctl("stop", "stubborn.service")
 
 
 def test_oneshot_unit_is_waited_for(manager: Manager, tmp_path: Path) -> None:
-    it = handler(manager, tmp_path, 'start = ["save.service", "unmet.service"]')
-    assert it.prepare() == "started save.service, started unmet.service"
+    worker = handler(manager, tmp_path, 'start = ["save.service", "unmet.service"]')
+    assert worker.prepare() == "started save.service, started unmet.service"
     assert manager.active("save.service") == "inactive"
-    assert it.recover() == "nothing had to be undone"
+    assert worker.recover() == "nothing had to be undone"
 
 
 @pytest.mark.parametrize(
@@ -291,13 +291,13 @@ def test_systemd_refusals_are_reported(
 
 def test_check_reports_units_that_would_fail(manager: Manager, tmp_path: Path) -> None:
     manager.systemctl("start", "shy.service", "woken.socket", "woken.service")
-    it = handler(
+    worker = handler(
         manager,
         tmp_path,
         'stop = ["shy", "woken", "nobody"]\nstart = "masked"\nreload = "app@1"',
     )
     manager.systemctl("start", "app@1.service")
-    assert it.check() == [
+    assert worker.check() == [
         "there is no unit nobody.service",
         "shy.service cannot be stopped manually (RefuseManualStop=)",
         "masked.service is masked",
@@ -308,8 +308,8 @@ def test_check_reports_units_that_would_fail(manager: Manager, tmp_path: Path) -
 
 def test_unavailable_manager_is_waited_for(manager: Manager, tmp_path: Path) -> None:
     environment = {**manager.environment, "XDG_RUNTIME_DIR": str(tmp_path)}
-    it = Handled("systemd", 'stop = "web"\nmanager = "user"', tmp_path, environment)
-    assert it.fails("prepare", 0.5).startswith(
+    worker = Handled("systemd", 'stop = "web"\nmanager = "user"', tmp_path, environment)
+    assert worker.fails("prepare", 0.5).startswith(
         "timed out while asking systemd about web: Failed to connect to bus"
     )
 

@@ -24,8 +24,8 @@ PAGE = ROOT / "docs" / "how-to" / "operate" / "run-two-replicas.md"
 def commands(section: str) -> list[str]:
     """Return the shell commands of a section, each on one line."""
     text = PAGE.read_text(encoding="utf-8")
-    found = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"^```sh\n(.*?)^```", found, re.DOTALL | re.MULTILINE)
+    text_of_section = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```", text_of_section, re.DOTALL | re.MULTILINE)
     return [
         line for command in blocks for line in command.replace("\\\n", "").splitlines()
     ]
@@ -36,11 +36,11 @@ def server() -> Iterator[Server]:
     with TemporaryDirectory() as name:
         directory = Path(name)
         directory.chmod(0o755)
-        made = Server(directory / "server")
-        made.make()
-        made.start()
-        yield made
-        made.stop()
+        new_server = Server(directory / "server")
+        new_server.make()
+        new_server.start()
+        yield new_server
+        new_server.stop()
 
 
 @needing("postgres", "initdb", "createuser", "createdb", "psql")

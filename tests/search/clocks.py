@@ -39,7 +39,7 @@ def restart_back(turn: Turn, _first: int, _second: int) -> None:
 
 
 def restart(turn: Turn, _first: int, _second: int) -> None:
-    """Begin again: nobody knows how much of a notice has passed."""
+    """Begin again: it is unknown how much of a notice has passed."""
     for slot in turn.open():
         turn.ops[slot] = turn.model.restarted(turn.op(slot))
 

@@ -3,7 +3,7 @@
 import pytest
 
 SEARCH = "search"
-"""The property under which a test tells what it has searched."""
+"""The property under which a test records the size of its search."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

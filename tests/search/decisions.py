@@ -1,4 +1,4 @@
-"""What the model asks the product: every decision is made by the real code.
+"""The questions of the model to the product: the real code makes every decision.
 
 A question is translated into the rows that the code reads, and its answer is
 remembered under the few numbers that it depends on. The code that is run is
@@ -21,7 +21,7 @@ from tests.search.state import ANNOUNCED, READY, Op, Vm, bits, place_of, placed
 from tests.search.translation import NOW, Translation
 
 Blocked: TypeAlias = tuple[Blocker, ...]
-"""What keeps an operation from starting."""
+"""The reason why an operation may not start."""
 
 
 class Decisions:
@@ -47,7 +47,7 @@ class Decisions:
     # Consent
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
-        """Return whether a noticed operation is let go."""
+        """Return whether a noticed operation is ready."""
         op = ops[slot]
         assert op is not None
         here = self.setting.slots[slot]
@@ -58,7 +58,7 @@ class Decisions:
                 or (here.together and self.setting.slots[number].group == here.group)
             ):
                 parts += [(number, other.events, other.approved)]
-        # Of those that go together, only whoever waits counts; and who does not
+        # Of those that go together, only the waiting ones count; one that does not
         # wait has no part in it any more.
         waiting = tuple(
             part
@@ -80,7 +80,7 @@ class Decisions:
         events = obstacles.counting_events(rows, operation)
         return consent.is_released(operation, events, now=NOW)
 
-    # What keeps an operation from starting
+    # Reasons why an operation may not start
 
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int

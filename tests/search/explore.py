@@ -33,7 +33,7 @@ RANK = {what: rank for rank, what in enumerate(FAIR)}
 
 @dataclass(slots=True, kw_only=True)
 class Report(Seen):
-    """What a search has seen."""
+    """The states and steps that a search has reached."""
 
     checked: int = 0
     """Transactions and effects that were judged."""
@@ -154,7 +154,7 @@ class Search:
             raise self._found("table", str(error), number, None) from error
 
     def _all_end(self) -> None:
-        """L1: nobody approves, nobody cancels, nothing is ordered, and all ends."""
+        """L1: without approvals, cancellations and orders, all operations end."""
         try:
             self._reached.follow(self.report)
         except EndlessError as error:

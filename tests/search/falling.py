@@ -1,4 +1,4 @@
-"""What goes down, and what that ends: the twin of `failures` and of bad reports."""
+"""Hosts and VMs that go down: the twin of `failures` and of bad reports."""
 
 from forewarn.protocol.lifecycle import OperationInput
 from forewarn.protocol.operations import Action, TargetKind
@@ -20,7 +20,7 @@ def begin_failure(
 
 
 def overtake(turn: Turn, slot: int, vms: int) -> None:
-    """End an operation that a failure has overtaken; deletions go on."""
+    """End an operation that a failure has overtaken; deletions continue."""
     op = turn.ops[slot]
     if op is None:
         return

@@ -1,4 +1,4 @@
-"""What must hold of every part of a step: starts, approvals, ends, crashes."""
+"""Invariants of every part of a step: starts, approvals, ends, crashes."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -160,7 +160,7 @@ class OfSteps:
             self._time(part, name, before, after)
 
     def _on(self, name: str, before: Op, after: Op) -> None:
-        """S6, S7, S11: what stays open goes on, and takes nothing back."""
+        """S6, S7, S11: an open operation continues, and takes nothing back."""
         if after.state < before.state:
             raise BrokenError("S7", f"{name} goes backwards")
         if after.events & ~before.events:
@@ -201,7 +201,7 @@ class OfSteps:
         return self.model.setting.recovery if op.state == RECOVERING else 1
 
     def _s6_notice(self, part: Part, slot: int, op: Op) -> None:
-        """S6: whoever must be told is told early enough."""
+        """S6: every VM that needs a notice gets it early enough."""
         least = self.model.setting.notice if op.events else 0
         if op.left < least and op.state == ANNOUNCED:
             raise BrokenError("S6", f"{self.slots[slot].name} has too little notice")

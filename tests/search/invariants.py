@@ -1,4 +1,4 @@
-"""What must hold in every state: S1, S10 to S13.
+"""Invariants of every state: S1, S10 to S13.
 
 They are written from the clauses and share no code with the model's steps. The
 numbers are those of the service's design; `docs/explanation/verification.md` says them in words.
@@ -94,7 +94,7 @@ class OfStates:
                 raise BrokenError("S1b", f"scope {scope} has {migrations} migrations")
 
     def _announced(self, state: State) -> None:
-        """S10: whoever is concerned is told (4.7), and nobody else is."""
+        """S10: the scopes of an operation have its event (4.7), and no others have."""
         for slot, op in enumerate(state.ops):
             if op is None:
                 continue

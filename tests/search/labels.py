@@ -1,4 +1,4 @@
-"""What may be asked in a state, by whom, and what falls due."""
+"""The requests that are possible in a state, and the timers that are due."""
 
 from collections.abc import Iterator
 

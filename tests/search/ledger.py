@@ -15,7 +15,7 @@ NEW, SCHEDULED, STARTED, REMOVED = range(4)
 
 @dataclass(slots=True)
 class Log:
-    """What a transaction did that its end does not show; invariants read it."""
+    """Effects of a transaction that its final state does not show, for invariants."""
 
     raised: int = 0
     """Scopes whose incarnation rose."""
@@ -37,7 +37,7 @@ class Log:
 
 
 class Ledger:
-    """What one transaction reads and writes down."""
+    """The reads and writes of one transaction."""
 
     def __init__(self, model: Model, state: State, order: Sequence[int] = ()) -> None:
         """Begin; `order` ranks the slots as their operations' ids are sorted."""

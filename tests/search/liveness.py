@@ -1,4 +1,4 @@
-"""L2 and L3: who has been let go, and has nothing in the way, starts at once.
+"""L2 and L3: an operation that is ready, and has nothing in the way, starts at once.
 
 L1, that everything ends, is a property of the whole graph; `explore` has it.
 """
@@ -11,7 +11,7 @@ from tests.search.steps import Step
 
 
 class Liveness:
-    """What must not wait, in one world."""
+    """The operations that must not wait, in one world."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -107,7 +107,7 @@ class Model:
     # Decisions, which a planted bug may replace
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
-        """Return whether a noticed operation is let go."""
+        """Return whether a noticed operation is ready."""
         op = ops[slot]
         if op is not None and op.notice > op.left:
             # `release.start_if_ready` asks as if NotBefore were the end of the notice.
@@ -164,7 +164,7 @@ class Model:
         )
 
     def companions(self, ops: Sequence[Op | None], slot: int) -> tuple[int, ...]:
-        """Return the operations that are let go together with this one."""
+        """Return the operations that become ready together with this one."""
         if not self.slots[slot].together:
             return (slot,)
         return tuple(

@@ -1,4 +1,4 @@
-"""What operators and users order, and what fails: `verbs` and `failures`."""
+"""The orders of operators and users, and failures: `verbs` and `failures`."""
 
 from forewarn.protocol.lifecycle import OperationInput, RequestInput
 from forewarn.protocol.operations import Action, TargetKind, Verb
@@ -78,7 +78,7 @@ def _check_vm(turn: Turn, vm: int, verb: Verb) -> None:
 
 
 def _approved_already(turn: Turn, verb: Verb, vms: int) -> int:
-    """Return -1 if somebody approves in place of the VMs, else 0."""
+    """Return -1 if an operator approves instead of the VMs, else 0."""
     if verb is Verb.MAINTAIN:
         return 0
     if verb is not Verb.TERMINATE and all(turn.vms[vm].how == DOWN for vm in bits(vms)):

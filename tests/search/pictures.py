@@ -1,4 +1,4 @@
-"""What the model and a world can be compared by, as the model says it."""
+"""The values by which the model and a world are compared, as the model has them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ Shown: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpPicture:
-    """Where an open operation stands."""
+    """The progress of an open operation."""
 
     state: str
     left: int | None
     moves: Mapping[str, tuple[str, bool]]
-    """Of each VM: where it goes, and whether it is done."""
+    """The destination of each VM, and whether its move is done."""
     call: str
     host: str
     request: str
@@ -70,7 +70,7 @@ class Picture:
     vms: Mapping[str, VmPicture]
     down: frozenset[str]
     documents: Mapping[str, tuple[int, Shown] | None]
-    """What each VM is served: incarnation and content, or nothing yet."""
+    """The document of each VM: incarnation and content, or nothing yet."""
 
 
 def of_model(model: Model, state: State, incarnations: Mapping[int, int]) -> Picture:

@@ -1,4 +1,4 @@
-"""What the searches share: the states that were reached, and where fair steps lead.
+"""The shared part of the searches: reached states, and the ends of fair steps.
 
 Breadth first, so that the first broken rule has the shortest trace. Of each state, by its
 number, the state it was reached from and which of its steps led there are kept.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 NOT_FAIR, ENDED = -2, -1
-"""Of a state: no fair step leads on; all operations have ended."""
+"""Mark of a state without a fair step: all operations have ended."""
 NO_LIMIT = 1 << 40
 
 S = TypeVar("S")
@@ -46,7 +46,7 @@ class EndlessError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """What a search has seen."""
+    """The states and steps that a search has reached."""
 
     world: str
     states: int = 0
@@ -125,7 +125,7 @@ class Reached:
             at = number
             while at >= 0 and lengths[at] < 0 and at < self.expanded:
                 if at in on_path:
-                    raise EndlessError("it goes round for ever", at)
+                    raise EndlessError("it goes round without an end", at)
                 path.append(at)
                 on_path.add(at)
                 at = self.fair[at]

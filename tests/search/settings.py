@@ -1,8 +1,8 @@
-"""What a small world is: who runs where, and what may be ordered and happen.
+"""A small world: the places of its VMs, the orders, and the possible failures.
 
-A *slot* is one operation that may be open: what is static about it stands here,
+A *slot* is one operation that may be open: its fixed fields are here,
 so that a state holds only what changes. A slot is free or has one operation at a
-time; whoever orders it again waits until it is free.
+time; a second order of it waits until it is free.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class ScopePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """What is static about an operation."""
+    """The fields of an operation that never change."""
 
     name: str
     verb: Verb
@@ -72,13 +72,13 @@ class Setting:
     listening: int = 0
     """The scopes that listen at the beginning, as bits."""
     steady: bool = False
-    """Whether each step goes on until nothing more follows, as in a service that
+    """Whether each step continues until nothing more follows, as in a service that
     never crashes; otherwise every transaction is a step, and they come in any
     order."""
     crashes: bool = False
     """Whether publishing and calling are steps, with crashes between them."""
     forgets: bool = False
-    """Whether a driver may forget a call, so that nobody knows."""
+    """Whether a driver may forget a call, so that its outcome is unknown."""
     driver_fails: bool = False
     leaves_down: bool = False
     """Whether a failed call may leave VMs down."""

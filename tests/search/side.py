@@ -93,14 +93,14 @@ class Side:
             seed=seed,
         )
         self.state = model.first()._replace(listening=0)
-        """Where the model stands."""
+        """The state of the model."""
         self.operations: dict[str, Operation] = {}
         """The open operations by the names of their slots."""
         self.crashes = 0
         self.until: Micros = 0
         """The end of the last tick, which a crash may have cut short."""
         self.looks: list[tuple[str, bool]] = []
-        """What followed the last step: operations, and whether their timers fired."""
+        """The effects of the last step: operations, and whether their timers fired."""
 
     @contextmanager
     def recorded(self) -> Generator[None]:
@@ -132,7 +132,7 @@ class Side:
             followups._recheck, due_steps._if_unchanged = look, fire
 
     def in_world(self, label: Label, *, crash: bool) -> bool | None:
-        """Take a step in the world; tell whether it crashed; None: it refused."""
+        """Take a step in the world; return whether it crashed; None: it refused."""
         with self.recorded():
             return self._in_world(label, crash=crash)
 

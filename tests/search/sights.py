@@ -1,4 +1,4 @@
-"""A world as its store has it and as its VMs are served, in the same pictures."""
+"""A world in its store and in the documents of its VMs, in the same pictures."""
 
 from collections.abc import Mapping
 
@@ -52,7 +52,7 @@ def of_world(model: Model, world: World) -> Picture:
 
 
 class _Seen:
-    """A world as its store has it, and as its VMs are served."""
+    """A world in its store, and in the documents of its VMs."""
 
     def __init__(self, model: Model, world: World, reader: Reader) -> None:
         self.model = model
@@ -144,7 +144,7 @@ class _Seen:
         assert view is not None, vm
         answer = self.world.vm(vm.name).glance()
         if not view.is_enabled:
-            assert answer is None, f"{vm.name} is served although nobody asked"
+            assert answer is None, f"{vm.name} is served although no VM asked"
             return None
         assert answer is not None, f"{vm.name} is served nothing"
         assert answer.incarnation == view.incarnation, vm.name

@@ -24,7 +24,7 @@ RUNS, DOWN, GONE = range(3)
 
 NO_CALL, UNMADE, MADE, RETRY, UNKNOWN = range(5)
 """The driver call of an operation: none; durable and not made; made and under
-way; failed and to be made again; nobody knows."""
+way; failed and to be made again; unknown."""
 
 
 class Vm(NamedTuple):
@@ -51,7 +51,7 @@ class Op(NamedTuple):
     call: int
     tries: int
     places: int
-    """Where its VMs go: three bits for each, 0 is nowhere."""
+    """The destinations of its VMs: three bits for each, 0 is nowhere."""
     host: int
     scopes: int
     """The scopes that it had at its beginning."""

@@ -1,9 +1,9 @@
-"""What can happen next: the steps of a world, from every state.
+"""The possible steps of a world, from every state.
 
 In most worlds a step is one transaction, and transactions come in any order:
 timers fire late, what was set free is looked at whenever it suits, and where the
 world says so a crash comes between the commit, the publication and the call. In a
-*steady* world a step goes on until nothing more follows, as `Plane._settle` does;
+*steady* world a step continues until nothing more follows, as `Plane._settle` does;
 there nothing may be left waiting that could go.
 """
 
@@ -40,7 +40,7 @@ FAIR = (
     "call again",
     "tick",
 )
-"""Steps that come by themselves, or that somebody owes; the first comes first."""
+"""Steps that come by themselves, or that are pending; the first comes first."""
 
 
 class Part(NamedTuple):

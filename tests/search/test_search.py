@@ -19,7 +19,7 @@ from tests.support.profiles import amounts, some
 Record = Callable[[str, object], None]
 
 LEAST_STATES = 200_000
-"""Of all worlds together: fewer would be no search worth the name."""
+"""Minimum of all worlds together: fewer would not be a search worth the name."""
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "verification.md"
 """It says how many states each world has, and after how many a bug is found. A
 search that reaches fewer for no reason has lost a step."""

@@ -72,7 +72,7 @@ def disable(turn: Turn, scope: int, _second: int) -> None:
     turn.listening &= ~(1 << scope)
 
 
-# What the driver says
+# Reports of the driver
 
 
 def _called(turn: Turn, slot: int, call: int = MADE) -> Op:
@@ -99,7 +99,7 @@ def failed(turn: Turn, slot: int, down: int) -> None:
 
 
 def mark_unknown(turn: Turn, slot: int, _second: int) -> None:
-    """Note that nobody knows what became of a call."""
+    """Note that the outcome of a call is unknown."""
     turn.ops[slot] = _called(turn, slot)._replace(call=UNKNOWN)
 
 

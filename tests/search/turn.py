@@ -33,7 +33,7 @@ from tests.search.tables import EVENT_TABLE, OPERATION_TABLE
 
 
 class Turn(Ledger):
-    """What one transaction decides and does."""
+    """The decisions and effects of one transaction."""
 
     # admission
 
@@ -83,7 +83,7 @@ class Turn(Ledger):
             self.ops[slot] = whole._replace(places=self.op(slot).places)
 
     def find_places(self, slot: int, vms: int) -> bool:
-        """Replace unsuitable places of these VMs; tell whether each has one."""
+        """Replace unsuitable places of these VMs; return whether each has one."""
         op = self.op(slot)
         places, found = self.model.renewed(self.vms, self.ops, self.down, slot, vms)
         self.ops[slot] = op._replace(places=places)
@@ -133,7 +133,7 @@ class Turn(Ledger):
             self.start_if_allowed(slot)
 
     def keeps_not_before(self, slot: int, op: Op) -> bool:
-        """Return whether NotBefore matters to an operation that has been let go."""
+        """Return whether NotBefore matters to an operation that is ready."""
         setting = self.model.setting
         may_come_again = setting.clock_step and op.events & ~op.approved
         is_bounded = setting.hold and self.model.slots[slot].routine
@@ -180,7 +180,7 @@ class Turn(Ledger):
         self.log.calls.append(slot)
 
     def call_done(self, slot: int) -> None:
-        """Take over what a successful call has done; go on with what is left."""
+        """Take over what a successful call has done; continue with the rest."""
         for vm in bits(self.model.current(slot, self.op(slot))):
             self.vm_done(slot, vm)
         op = self.op(slot)
@@ -313,7 +313,7 @@ class Turn(Ledger):
         self.free(1 << self.model.scope_of[vm])
 
     def vm_runs_again(self, vm: int) -> None:
-        """Note that a VM runs; its failures let go of it."""
+        """Note that a VM runs; its failures release it."""
         self.vms[vm] = Vm(RUNS, self.vms[vm].host)
         for slot in self.open(1 << vm):
             if self.model.is_failure[slot]:

@@ -1,6 +1,6 @@
 """Random walks that the model and a world take together.
 
-A step is asked of both. What one refuses the other must refuse; what follows
+Both take each step. If one refuses it, the other must too; the result
 must be the same in every picture, down to the incarnation that each VM is
 served. Some steps end in a crash at a checkpoint of the plane. The model takes the
 transactions that followed in the world, and no others. After each turn that ended
@@ -69,7 +69,7 @@ class Twin(Side):
         self.trace.append(told(self.model, label))
         if label == TICK or label.what in CLOCK_LABELS:
             self.waits_for_look = label != TICK
-        # Sightings of the last comparison are no part of the step.
+        # Sightings of the last comparison are not a part of the step.
         self.world.settle()
         before = self.world.passed["committed"] - self.driver.probe_commits
         restarts = label.what == "lose sight" or label.what.startswith("restart")
@@ -116,7 +116,7 @@ class Twin(Side):
     def follow_looks(self, order: Sequence[int]) -> None:
         """Take in the model what followed in the world, in the world's order.
 
-        The order in which a service looks at those who wait is no part of the model,
+        The order in which a service looks at those who wait is not a part of the model,
         in which looks come in any order.
         """
         first = self.state
@@ -165,7 +165,7 @@ class Twin(Side):
         self.check_nobody_is_forgotten()
 
     def check_nobody_is_forgotten(self) -> None:
-        """Check that no timer is overdue, and that whoever waits cannot start."""
+        """Check that no timer is overdue, and that no waiting operation can start."""
         for slot, op in enumerate(self.state.ops):
             if op is None:
                 continue

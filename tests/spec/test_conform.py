@@ -281,10 +281,10 @@ def test_our_endpoint_keeps_every_clause() -> None:
         *findings_of(support.WorldClient(everything(), "m_0")),
     ]
     assert broken(findings) == {}
-    kept = {
+    passed = {
         finding.expected for finding in findings if isinstance(finding.verdict, Passed)
     }
-    missing = {check.title for check in CHECKS} - kept
+    missing = {check.title for check in CHECKS} - passed
     assert missing == {"a burst meets 429 with Retry-After"}
     clauses = [
         finding.clause

@@ -62,15 +62,15 @@ def test_huge_retry_after_causes_no_traceback(
 ) -> None:
     monkeypatch.setattr(clients, "PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(conform, "POLL_SECONDS", 0.001)
-    asked = [0]
+    count = [0]
 
     class Limited(BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(65536)
-            asked[0] += 1
+            count[0] += 1
             length = b"Content-Length: %d\r\n\r\n" % len(BODY)
             limited = b"HTTP/1.1 429 No\r\nRetry-After: " + b"9" * 5000 + b"\r\n"
-            self.request.sendall((limited if asked[0] % 9 == 0 else OK) + length + BODY)
+            self.request.sendall((limited if count[0] % 9 == 0 else OK) + length + BODY)
 
     with listening(Limited) as url:
         assert main(["conform", url]) == 1

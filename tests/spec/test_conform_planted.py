@@ -81,7 +81,7 @@ def test_server_without_defects_breaks_no_clause(course: Course) -> None:
 
 def test_server_without_defects_passes_each_checked_clause() -> None:
     """With witnesses, which the report has with their bytes and times."""
-    kept: set[str] = set()
+    passed: set[str] = set()
     for course in Course:
         findings = examined(None, course.plan)
         value = document(report("http://x", findings, Watched(documents=1)))
@@ -89,12 +89,12 @@ def test_server_without_defects_passes_each_checked_clause() -> None:
         for finding in value["findings"]:
             if finding["verdict"] != "pass":
                 continue
-            kept.add(finding["expected"])
+            passed.add(finding["expected"])
             for witness in finding["evidence"]:
-                seen = [exchanges[number] for number in witness["exchanges"]]
-                assert seen
-                assert all(exchange["answer"] and exchange["at"] for exchange in seen)
-    assert kept == {check.title for check in CHECKS}
+                shown = [exchanges[number] for number in witness["exchanges"]]
+                assert shown
+                assert all(exchange["answer"] and exchange["at"] for exchange in shown)
+    assert passed == {check.title for check in CHECKS}
 
 
 def test_trailing_line_break_is_noted() -> None:

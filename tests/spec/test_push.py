@@ -102,11 +102,11 @@ def test_waiting_vm_gets_the_whole_notice_of_a_preempt(
 def test_waiting_client_gets_each_step_of_an_event(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
-    told: list[list[str]] = []
+    statuses: list[list[str]] = []
 
     def next_step() -> Answer:
         answer = response.result(PATIENCE_SECONDS)
-        told.append([event["EventStatus"] for event in answer.json["Events"]])
+        statuses.append([event["EventStatus"] for event in answer.json["Events"]])
         return answer
 
     response = waiting(served, pool, "web_1")
@@ -119,7 +119,7 @@ def test_waiting_client_gets_each_step_of_an_event(
     response = waiting(served, pool, "web_1")
     pass_time(served, "30m")
     next_step()
-    assert told == [["Scheduled"], ["Started"], []]
+    assert statuses == [["Scheduled"], ["Started"], []]
 
 
 def test_expired_wait_returns_304_with_the_same_tag(

@@ -105,7 +105,7 @@ def test_scenarios_cover_the_most_common_cases() -> None:
 async def test_custom_scenario_is_played() -> None:
     scenario = read_scenario(MINE, file="mine.toml")
     stage = virtual_stage(setup_for([scenario]))
-    # Nobody asks for its events here: what the platform does is judged alone.
+    # No client asks for its events here: only the platform is judged.
     runner = Runner(stage, VirtualTime(stage), expected=Expected.NONE)
     [result] = await runner.run_together([scenario])
     assert not result.failures

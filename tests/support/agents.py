@@ -90,7 +90,7 @@ CONFIG = ("--config", "agent.toml")
 
 PORTS = range(20_000, 32_000)
 """Ports below those that Linux gives to connections and to listeners that ask for any:
-nobody else gets one of these between its choice and its use."""
+no other program gets one of these between its choice and its use."""
 
 
 def free_port(*, following: int = 0) -> int:

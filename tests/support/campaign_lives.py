@@ -225,7 +225,7 @@ class CampaignLife(Life):
         return f"{BLACKOUT_NAMES[1]} {' '.join(times)}"
 
     def _k6(self, old: CampaignRecord, verb: str, who: str, *, by_all: bool) -> None:
-        """K6: nobody ends the pause of another operator, unless they say so."""
+        """K6: no operator ends the pause of another, unless they say so."""
         new = self.mirror.table(CampaignRecord)[old.campaign_id]
         if new.has_ended:
             return

@@ -116,7 +116,7 @@ def k1_fits_blackouts(
 
 
 def k1_tenants(moment: Moment, operation: Operation, campaign: CampaignRecord) -> None:
-    """2.3: a limit on the VMs of a tenant under notice or in work, whoever orders it.
+    """2.3: a limit on the VMs of a tenant under notice or in work, of any caller.
 
     A host with more VMs than that is announced alone.
     """

@@ -81,7 +81,7 @@ class FakeKubernetes:
         self._version = 100
         self._gone_at: dict[str, Micros] = {}
 
-    # What a test does
+    # Actions of a test
 
     def add_node(self, name: str, **spec: Any) -> dict[str, Any]:
         node = {
@@ -197,7 +197,7 @@ class FakeKubernetes:
                 name = more[0] if more else ""
                 self._may(self.leases.verb(request), "leases", name, group=group)
                 return self.leases.answer(request, namespace, name)
-            # What kubectl requests in addition.
+            # Further requests of kubectl.
             case "GET", ["api" | "apis" | "version", *rest] if len(rest) <= 2:
                 return 200, discovered(request.path)
             case "GET", ["apis", "apps", "v1", _, namespace, "daemonsets", name]:

@@ -37,4 +37,4 @@ def kill(world: Interruptible) -> None:
 kills = pytest.mark.parametrize("interrupt", [nothing, kill])
 
 slow_kills = pytest.mark.parametrize("interrupt", some([nothing, kill], usual=[kill]))
-"""For real guests: the same program without a kill is tried with quicker ones."""
+"""Real guests only: the same program without a kill is tried with quicker ones."""

@@ -1,8 +1,8 @@
 """A life of a fleet: everything that can happen to it, checked at each step.
 
 A life is a world with witnesses: its store, its driver and its guests. Each
-method is something that somebody does, with numbers that choose whom it befalls,
-so that a life can be written down and lived again. What the rules refuse must
+method is an action, with numbers that choose the VMs and hosts that it affects,
+so that a life can be written down and lived again. A refused action must
 change nothing.
 """
 

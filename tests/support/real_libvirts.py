@@ -33,7 +33,7 @@ DISK = """
 """
 
 BOOT_SECTOR = bytes.fromhex("30e4 cd16 ba0406 b80020 ef f4 ebfd").ljust(510, b"\0")
-"""A guest that waits for a key, and then shuts itself down by ACPI, as q35 has it."""
+"""A guest that waits for a key, and then shuts itself down by ACPI, as on q35."""
 
 POOL = """
 <pool type='dir'><name>images</name><target><path>{directory}</path></target></pool>

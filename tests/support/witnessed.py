@@ -196,11 +196,11 @@ class Witnessed:
         its VMs."""
         content = self.world.read(stored)
         if call.step is not None:
-            assert content == self.mirror.content(), "what was told is not durable"
+            assert content == self.mirror.content(), "a report is not durable"
             self._stepped(call, call.step)
             return
         operation = self.mirror.operations[call.operation_id]
-        assert content == self.mirror.content(), "what was told is not what is durable"
+        assert content == self.mirror.content(), "a report is not the durable state"
         assert operation.state is OperationState.IMPACTING, operation
         assert operation.generation == call.generation, (operation, call)
         assert operation.call_state is CallState.ISSUED, operation

@@ -82,7 +82,7 @@ def end_all(leader: Callable[[], Serving | None]) -> None:
 
 
 def _restored(operators: str) -> list[Any] | None:
-    """Restore what is down; return the open operations. None: it leads no more."""
+    """Restore what is down; return the open operations. None: it no longer leads."""
     after = ""
     while after is not None:
         url = f"{operators}/v1/fleet?limit=1000&after={quote(after)}"

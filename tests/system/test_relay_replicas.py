@@ -125,7 +125,7 @@ def test_vms_get_documents_throughout_and_approve_soon_after_a_takeover(
 def test_relay_leaves_a_replica_that_leads_no_more(
     pair: list[Serving], relay: Relaying
 ) -> None:
-    """The stream of a paused leader is open when it goes on, and has no more changes."""
+    """A paused leader's stream is open when it resumes, and has no more changes."""
     first, second = pair
     assert relay.ask(VM)[0] == 200
     first.process.send_signal(signal.SIGSTOP)

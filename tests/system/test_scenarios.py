@@ -135,7 +135,7 @@ async def test_careful_clients_pass_every_scenario_over_sockets() -> None:
         assert result.passed, [name, *(failure.sentence for failure in result.failures)]
         assert not stage.journal.deviations(), name
         events = [line for client in clients for line in client.seen.values()]
-        assert events, f"nobody saw anything of {name}"
+        assert events, f"no client saw anything of {name}"
         for line in events:
             assert line in (
                 ["Scheduled"],  # Started for less than a poll, or cancelled.

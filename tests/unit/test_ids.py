@@ -12,9 +12,9 @@ from forewarn.ids import RandomIds, place_before, place_in, place_of
 
 @pytest.mark.clause("2.3")
 def test_an_event_has_a_guid_in_upper_case() -> None:
-    found = {RandomIds(seed).event() for seed in range(100)}
-    assert len(found) == 100
-    for event_id in found:
+    event_ids = {RandomIds(seed).event() for seed in range(100)}
+    assert len(event_ids) == 100
+    for event_id in event_ids:
         assert re.fullmatch(r"[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}", event_id)
         assert uuid.UUID(event_id).version == 4
 
@@ -56,8 +56,8 @@ def test_ids_of_one_request_are_unique() -> None:
             return f"{prefix}-{place}{next(drawn)}"
 
     drawn = iter("aabbc")
-    made = Poor().shorts("op", 3, place="same")
-    assert made == ["op-samea", "op-sameb", "op-samec"]
+    new_ids = Poor().shorts("op", 3, place="same")
+    assert new_ids == ["op-samea", "op-sameb", "op-samec"]
 
 
 PLACES = st.tuples(st.integers(0, 10**6 - 1), st.integers(0, 10**12 - 1))

@@ -100,11 +100,11 @@ def test_frequent_lines_are_rate_limited() -> None:
         clock.advance_to(3 * SECOND)
         for number in range(1000):
             logger.warning("a stranger asked: %d", number)
-    told = lines(stream)
-    assert len(told) == logs.LINES_AT_ONCE + 1 + 50 + 3
-    assert told[logs.LINES_AT_ONCE]["message"] == "another kind"
+    logged = lines(stream)
+    assert len(logged) == logs.LINES_AT_ONCE + 1 + 50 + 3
+    assert logged[logs.LINES_AT_ONCE]["message"] == "another kind"
     left_out = 1000 - logs.LINES_AT_ONCE
-    assert [line.get("left_out") for line in told[-3:]] == [left_out, None, None]
+    assert [line.get("left_out") for line in logged[-3:]] == [left_out, None, None]
 
 
 def test_rate_limit_forgets_kinds_of_line_above_its_maximum(
@@ -211,8 +211,8 @@ def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
         world.approve(operation, "web_0", "db_0")
         world.gateway.advance("1h")
         other = world.maintain("h2")
-    told = [line for line in lines(stream) if line.get("operation") == operation]
-    assert [line["message"].partition(":")[0] for line in told] == [
+    logged = [line for line in lines(stream) if line.get("operation") == operation]
+    assert [line["message"].partition(":")[0] for line in logged] == [
         "maintain ordered",
         "operation announced",
         "operation ready",
@@ -223,13 +223,13 @@ def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
         "operation done",
         "request closed",
     ]
-    assert {line["level"] for line in told} == {"info"}
-    assert told[1]["actor"] == "test"
-    assert told[1]["reason"] == "firmware"
+    assert {line["level"] for line in logged} == {"info"}
+    assert logged[1]["actor"] == "test"
+    assert logged[1]["reason"] == "firmware"
     # The last VM to approve is the actor.
-    assert told[2]["actor"] == "vm db_0"
-    assert told[4]["generation"] == 1
-    assert other not in json.dumps(told)
+    assert logged[2]["actor"] == "vm db_0"
+    assert logged[4]["generation"] == 1
+    assert other not in json.dumps(logged)
 
 
 def test_events_and_approvals_are_logged_at_debug() -> None:
@@ -238,16 +238,16 @@ def test_events_and_approvals_are_logged_at_debug() -> None:
     with written(LogSettings(level="debug"), stream):
         operation = world.maintain("h1")
         world.approve(operation, "web_0")
-    told = [line for line in lines(stream) if line["message"].startswith("event ")]
-    assert [line["message"] for line in told] == [
+    logged = [line for line in lines(stream) if line["message"].startswith("event ")]
+    assert [line["message"] for line in logged] == [
         "event scheduled",
         "event scheduled",
         "event approved: by web_0",
     ]
-    assert {line["operation"] for line in told} == {operation}
-    assert told[2]["actor"] == "vm web_0"
-    assert told[2]["vm"] == ["web_0"]
-    assert {line["level"] for line in told} == {"debug"}
+    assert {line["operation"] for line in logged} == {operation}
+    assert logged[2]["actor"] == "vm web_0"
+    assert logged[2]["vm"] == ["web_0"]
+    assert {line["level"] for line in logged} == {"debug"}
 
 
 def test_failures_are_warnings_and_effects_of_vms_are_not_logged() -> None:
@@ -259,9 +259,9 @@ def test_failures_are_warnings_and_effects_of_vms_are_not_logged() -> None:
         world.gateway.advance("16m")
         world.gateway.driver.forgets = True
         world.gateway.advance("1h")
-    told = lines(stream)
-    assert not [line for line in told if "scope enabled" in line["message"]]
-    [unknown] = [line for line in told if line["level"] == "warning"]
+    logged = lines(stream)
+    assert not [line for line in logged if "scope enabled" in line["message"]]
+    [unknown] = [line for line in logged if line["level"] == "warning"]
     assert (
         unknown["message"]
         == "driver outcome unknown: the driver does not know the outcome"
@@ -296,8 +296,8 @@ async def test_no_secret_is_ever_logged(tmp_path: Any) -> None:
     stream = io.StringIO()
     with logging_to(stream, form="auto", level=settings.log.level):
         async with running(Service(settings), FLEET) as service:
-            for given in (token, wrong):
-                path = f"/v1/operations HTTP/1.1\r\nAuthorization: Bearer {given}\r\nX:"
+            for each_token in (token, wrong):
+                path = f"/v1/operations HTTP/1.1\r\nAuthorization: Bearer {each_token}\r\nX:"
                 await get(service.admin_address, path)
             signed = f"/metadata HTTP/1.1\r\nX-Instance-ID-Signature: {secret}\r\nX:"
             await get(service.addresses()[""], signed)

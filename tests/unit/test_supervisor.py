@@ -26,24 +26,24 @@ def heard(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def told(heard: socket.socket) -> list[str]:
-    found: list[str] = []
+    messages: list[str] = []
     while True:
         try:
-            found.append(heard.recv(4096).decode())
+            messages.append(heard.recv(4096).decode())
         except BlockingIOError:
-            return found
+            return messages
 
 
 def test_supervisor_is_read_from_the_environment(tmp_path: Path) -> None:
     assert supervisor_of({}) == Supervisor()
-    found = supervisor_of(
+    from_environment = supervisor_of(
         {
             "NOTIFY_SOCKET": "/run/notify",
             "WATCHDOG_USEC": "30000000",
             "WATCHDOG_PID": str(os.getpid()),
         }
     )
-    assert found == Supervisor(address="/run/notify", watchdog_seconds=30)
+    assert from_environment == Supervisor(address="/run/notify", watchdog_seconds=30)
     for strange in (
         {"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"},
         {"WATCHDOG_USEC": "soon"},

@@ -1,4 +1,4 @@
-"""What every journal of the agent promises."""
+"""The behavior that every journal of the agent shares."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What every kind of lock promises, by what keeps it and not by what it says itself."""
+"""The behavior that every kind of lock shares, checked in its store."""
 
 import threading
 from collections.abc import Iterator

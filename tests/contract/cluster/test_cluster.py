@@ -163,7 +163,7 @@ def test_snapshot_has_the_records_of_its_feed(database: Database) -> None:
     cluster, follower = database.cluster(), database.cluster()
     row = take(cluster)
     store = database.store(row.term)
-    add(store, Tenant(name="shop"))  # nobody follows tenants
+    add(store, Tenant(name="shop"))  # no replica follows tenants
     number = add(store, host("h1"), host("h2"))
 
     def work(reader: Reader, moment: Moment) -> None:

@@ -1,4 +1,4 @@
-"""Drivers that choose the hosts of VMs, and are told which hosts to avoid."""
+"""Drivers that choose the hosts of VMs, and get the hosts to avoid."""
 
 import pytest
 

@@ -144,7 +144,7 @@ class World:
         raise NotImplementedError
 
     def lose(self, call: Call, vm: str) -> None:
-        """Begin a call whose outcome nobody knows for one VM; the others are done."""
+        """Begin a call whose outcome for one VM is unknown; the others are done."""
         raise NotImplementedError
 
     def end_steps_with(self, status: int, said: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What the writer knows of the earliest instants equals the answer to a new question."""
+"""The earliest instants that the writer keeps equal the answer to a new query."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the model of a campaign asks the product: its decisions are the real code.
+"""The questions of a campaign's model to the product: the real code decides.
 
 A state is translated into the record that the code reads, and the answer is translated
 back and remembered. The code that is run: `campaigns.gate` (whether a host may be

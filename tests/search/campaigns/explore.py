@@ -35,13 +35,13 @@ FAIR = (
     "skip",
     "tick",
 )
-"""Steps that come by themselves, or that somebody owes; the first comes first (K7)."""
+"""Steps that come by themselves, or that are pending; the first comes first (K7)."""
 RANK = {what: rank for rank, what in enumerate(FAIR)}
 
 
 @dataclass(slots=True, kw_only=True)
 class Report(Seen):
-    """What a search of a campaign has seen."""
+    """The states and steps that a search of a campaign has reached."""
 
     def __str__(self) -> str:
         """Return what it says to a person."""

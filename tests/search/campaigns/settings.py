@@ -53,7 +53,7 @@ class Setting:
     """Ticks for which the window is open; 0: there is no window."""
     slow: int = 1
     """Ticks that the work takes, by the campaign's file."""
-    # What may happen
+    # Steps that are possible
     pauses: int = 0
     """Operators who pause and resume."""
     halts: bool = False

@@ -116,7 +116,7 @@ class Side:
         self.driver = HandDriver()
         self.mirror = Mirror()
         self.looks: list[Label | None] = []
-        """What followed the last step; None: the service started again."""
+        """The effects of the last step; None: the service started again."""
         self._is_inside = False
         store = WatchedStore(KeptStore(), self.mirror, self._committed, keep_open=True)
         self._watcher: CampaignWatcher | None = None
@@ -243,7 +243,7 @@ class Side:
 
         return noted
 
-    # What is stored
+    # The stored state
 
     def maintenance(self) -> list[Operation]:
         """Return the operations of the campaign, by ID."""

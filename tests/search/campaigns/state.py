@@ -20,7 +20,7 @@ HOW = (
     "failed",
 )
 TURN, HOST, GROUP = range(3)
-"""What a waiting host waits for: its turn, its host, or the budget of its rack."""
+"""The thing a waiting host waits for: its turn, its host, or the budget of its rack."""
 
 TAKE_TURN = 1
 """The pending step that announces the next host. The others follow it, a bit each."""

@@ -11,7 +11,7 @@ from tests.search.test_search import Record, rows
 from tests.support.profiles import amounts
 
 LEAST_STATES = 100_000
-"""Of all worlds together: fewer would be no search worth the name."""
+"""Minimum of all worlds together: fewer would not be a search worth the name."""
 
 
 @pytest.mark.amounts

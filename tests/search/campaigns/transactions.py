@@ -35,7 +35,7 @@ TICK = Label("tick")
 CRASH = Label("crash")
 ALL_OPERATORS = 3
 
-# What operators do
+# Steps of operators
 
 
 def pause(turn: Turn, who: int) -> None:
@@ -173,7 +173,7 @@ def restore_host(turn: Turn, host: int) -> None:
     turn.freed(host)
 
 
-# What follows
+# Steps that follow
 
 
 def go_on(turn: Turn, _second: int) -> None:
@@ -249,7 +249,7 @@ def ticked(model: Model, state: State) -> State:
     return after._replace(pending=after.pending | model.overdue(after))
 
 
-# What can happen
+# Steps that are possible
 
 
 def labels(model: Model, state: State) -> Iterator[Label]:

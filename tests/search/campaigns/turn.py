@@ -31,7 +31,7 @@ from tests.search.campaigns.state import (
 
 
 class Turn:
-    """What one transaction decides and does."""
+    """The decisions and effects of one transaction."""
 
     def __init__(self, model: Model, state: State) -> None:
         self.model = model

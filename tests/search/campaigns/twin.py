@@ -79,7 +79,7 @@ class Twin(Side):
         self.compare()
 
     def _in_world(self, label: Label, *, crash: bool) -> bool:
-        """Take a step in the service; tell whether it refused."""
+        """Take a step in the service; return whether it refused."""
         world = self.world
         if crash:
             place = self.random.choice(("committed", "published", "called"))
@@ -127,7 +127,7 @@ class Twin(Side):
         self.looks = []
 
     def compare(self) -> None:
-        """Compare what is stored; nobody may wait who can be announced or start."""
+        """Compare the stored state; no host may wait that can be announced or start."""
         state = self.state._replace(pending=0)
         actual = self.stored()._replace(hour=state.hour)
         if actual != state:

@@ -1,4 +1,4 @@
-"""What must hold of a campaign in every state and of every step: K1 to K10.
+"""Invariants of a campaign in every state and of every step: K1 to K10.
 
 It is written from the rules of campaigns, counts by itself, and shares no code with the
 model's steps or with the product. `docs/explanation/verification.md` says it in words.
@@ -142,7 +142,7 @@ class Watch:
                 raise BrokenError("K4", f"h{host} failed, and is opened")
 
     def _k6_pauses(self, before: Course, after: Course, what: str, who: int) -> None:
-        """K6: nobody ends the pause of another operator, unless they say so."""
+        """K6: no operator ends the pause of another, unless they say so."""
         ended = before.pauses & ~after.pauses
         if after.has_ended or not ended:
             return
@@ -171,7 +171,7 @@ class Watch:
             is_left = item.how not in {DONE, SKIPPED} and not (
                 state.course.has_ended and item.how == FAILED
             )
-            # Work that goes on after an abort keeps its host by its operation.
+            # Work that continues after an abort keeps its host by its operation.
             if state.course.has_ended and item.is_open:
                 continue
             if is_left and self.model.may_have(state, host):

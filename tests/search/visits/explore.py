@@ -16,13 +16,13 @@ from tests.search.visits.service import FAIR, Label, Service
 from tests.search.visits.settings import Setting
 
 NOT_FAIR, ENDED = b"", b"-"
-"""Of a state: no fair step leads on; the campaign has ended."""
+"""Mark of a state without a fair step: the campaign has ended."""
 RANK = {what: rank for rank, what in enumerate(FAIR)}
 
 
 @dataclass(slots=True)
 class Answer:
-    """What a process has searched."""
+    """The states and steps that one process has searched."""
 
     digest: bytes = b""
     """The state after its step."""
@@ -35,7 +35,7 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What a search has seen."""
+    """The states and steps that a search has reached."""
 
     world: str
     states: int

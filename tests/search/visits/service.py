@@ -34,7 +34,7 @@ NAME = "bios"
 WAIT_MAX = DAY
 """Maximum time until something comes by itself; later, only rows are deleted."""
 FAIR = ("done", "approve", "brake off", "resume", "skip", "wait")
-"""What comes by itself, or somebody owes; the first comes first (K7)."""
+"""Steps that come by themselves, or that are pending; the first comes first (K7)."""
 
 
 class Label(NamedTuple):
@@ -117,7 +117,7 @@ class Service:
         self._watcher.committed(moment)
         self.visits.committed(moment)
 
-    # What can happen
+    # Steps that are possible
 
     def labels(self) -> list[Label]:
         """Return what can happen now, what comes by itself first."""
@@ -206,7 +206,7 @@ class Service:
         self.world.restart()
         self.world.settle()
 
-    # What is stored
+    # The stored state
 
     @property
     def campaign(self) -> CampaignRecord:

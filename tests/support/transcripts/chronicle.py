@@ -1,7 +1,7 @@
 """The audit log as a story: a line for each entry that a reader needs.
 
-The trail is read after each commit, so that what is told of a step is how things
-stood then, and what happened in one transaction can be told together.
+The trail is read after each commit, so that the text about a step has the state at
+that time, and the changes of one transaction can be printed together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """A story: a world, its polling VMs, and the reported lines.
 
 The world is made when it is first needed, so that settings can come before it.
-What happens is told in the order in which it happens: steps when they are
+Entries are in the order of their times: steps when they are
 committed, documents when a VM can read them, calls when the driver gets them.
 """
 

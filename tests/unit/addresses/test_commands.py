@@ -228,8 +228,8 @@ def test_error_without_root_is_one_line(
 ) -> None:
     host.install("nft", "ip")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    told = (1, "", "forewarn: `forewarn addresses apply` needs root\n")
-    assert forewarn("apply") == told
+    expected = (1, "", "forewarn: `forewarn addresses apply` needs root\n")
+    assert forewarn("apply") == expected
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_hanging_program_is_stopped(
 
 def test_invalid_file_changes_nothing(host: Host, forewarn: Run) -> None:
     (host.directory / "fleet.toml").write_text("[[vm]]\n", encoding="utf-8")
-    for words in (("plan", "--fleet", "fleet.toml"), ("plan", "fleet.toml")):
-        status, out, err = forewarn(*words)
+    for command in (("plan", "--fleet", "fleet.toml"), ("plan", "fleet.toml")):
+        status, out, err = forewarn(*command)
         assert (status, out) == (2, "")
         assert err.startswith("fleet.toml:1: vm")
         assert err.endswith("forewarn: nothing was changed\n")

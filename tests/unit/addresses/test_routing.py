@@ -82,8 +82,8 @@ def test_routing_by_listener_uses_one_table_per_guest_and_a_return_table() -> No
 @pytest.mark.parametrize("plan", [BY_SOURCE, BY_LISTENER])
 def test_missing_device_gets_no_route(plan: object) -> None:
     assert plan in {BY_SOURCE, BY_LISTENER}
-    for plan_ in (BY_SOURCE, BY_LISTENER):
-        routes = wanted(plan_, devices={"tap-web1", "vmbr0"}).routes
+    for each_plan in (BY_SOURCE, BY_LISTENER):
+        routes = wanted(each_plan, devices={"tap-web1", "vmbr0"}).routes
         assert {device for route in routes for device in route.devices} <= {
             "lo",
             "tap-web1",

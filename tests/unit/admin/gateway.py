@@ -185,7 +185,7 @@ class LocalGateway:
         self.progress: dict[str, Progress] = {}
         """The error of the next requests and reads."""
         self.told: list[object] = []
-        """What the plane has published, and which operations it called changed."""
+        """Publications of the plane, and the operations that it called changed."""
         self.watchers: list[asyncio.Queue[tuple[str, ...]]] = []
         self.plane = Plane(
             store=self.store,
@@ -232,9 +232,9 @@ class LocalGateway:
         request = campaign_plans.plan_request(
             text, Policy(), now=self.now(), hosts_max=hosts_max
         )
-        made = await self.read(lambda reader: campaign_plans.planned(reader, request))
-        self.plans.keep(made.outline)
-        return made.text
+        plan = await self.read(lambda reader: campaign_plans.planned(reader, request))
+        self.plans.keep(plan.outline)
+        return plan.text
 
     async def simulate_campaign(
         self, text: CampaignText, assumed: Assumptions, *, hosts_max: int

@@ -54,10 +54,10 @@ class Watcher:
 
     async def until(self, name: str) -> list[Any]:
         """Return the objects that come before a message of this name."""
-        found: list[Any] = []
+        bodies: list[Any] = []
         while (message := await self.next())[0] != name:
-            found.append(message[1])
-        return found
+            bodies.append(message[1])
+        return bodies
 
     async def close(self) -> None:
         await self.texts.aclose()

@@ -87,8 +87,8 @@ class Shared:
 
     def order(self, path: str, **body: Any) -> Any:
         """Send a request as the operator, with a reason."""
-        given = {"reason": "hidden reason", **body}
-        answer = self.client.post(f"/v1/{path}", json=given)
+        full_body = {"reason": "hidden reason", **body}
+        answer = self.client.post(f"/v1/{path}", json=full_body)
         assert answer.is_success, answer.text
         return answer.json()
 
@@ -153,18 +153,18 @@ class Shared:
         """Yield texts that the tenant shop must never read."""
 
         def ask(reader: Reader) -> list[str]:
-            found: list[str] = [*SECRETS]
+            secrets: list[str] = [*SECRETS]
             for operation in every(reader, kinds.ALL_OPERATIONS):
                 if "web" not in operation.scopes:
-                    found += [operation.operation_id, operation.request]
-                found += [
+                    secrets += [operation.operation_id, operation.request]
+                secrets += [
                     event.event_id
                     for event in every(
                         reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
                     )
                     if event.tenant != "shop"
                 ]
-            return found
+            return secrets
 
         yield from self.gateway.store.read(ask)
 

@@ -392,9 +392,9 @@ def test_unknown_rollout_is_named_as_such_everywhere(client: TestClient) -> None
         ("history", {"operation": "ro-nope"}),
         ("history/operations", {"operation": "ro-nope"}),
     ):
-        told = get(client, path, 404, **params)
-        assert told["error"] == "there is no rollout 'ro-nope'", path
-        assert "`forewarn rollout list --all`" in told["hint"]
+        error = get(client, path, 404, **params)
+        assert error["error"] == "there is no rollout 'ro-nope'", path
+        assert "`forewarn rollout list --all`" in error["hint"]
     answer = client.post("/v1/cancel", json={"names": ["ro-nope"]})
     assert answer.json()["error"] == "there is no rollout 'ro-nope'"
 

@@ -61,19 +61,22 @@ def abort(gateway: LocalGateway) -> None:
 def test_a_viewer_gets_open_campaigns_and_their_changes(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    made = started(client)
+    campaign = started(client)
 
     async def story(streams: Streams) -> None:
         watcher = streams.watch("campaigns")
         (present,) = await watcher.until("ready")
-        assert (present["campaign"], present["state"]) == (made["campaign"], "Running")
+        assert (present["campaign"], present["state"]) == (
+            campaign["campaign"],
+            "Running",
+        )
         pause(gateway)
         name, told = await watcher.next()
         assert (name, told["state"]) == ("campaigns", "Paused")
         abort(gateway)
         while not told["ended"]:
             name, told = await watcher.next()
-        assert (told["campaign"], told["state"]) == (made["campaign"], "Aborted")
+        assert (told["campaign"], told["state"]) == (campaign["campaign"], "Aborted")
         again = streams.watch("campaigns")
         assert await again.until("ready") == []
 
@@ -150,9 +153,9 @@ def test_a_tenant_gets_no_stream_of_campaigns(topic: str) -> None:
 def test_a_campaign_is_explained_to_operators(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    made = started(client)
+    campaign = started(client)
     body = client.get("/v1/explain/bios").json()
-    assert (body["kind"], body["id"]) == ("campaign", made["campaign"])
+    assert (body["kind"], body["id"]) == ("campaign", campaign["campaign"])
     assert "campaign bios" in json.dumps(client.get("/v1/explain/h1").json())
 
 
@@ -185,10 +188,10 @@ def test_a_rollout_of_several_hosts_is_listed_and_followed_as_a_campaign(
         (present,) = await watcher.until("ready")
         assert present["campaign"] == name
         client.post("/v1/cancel", json={"names": [name], "reason": "not today"})
-        told = present
-        while not told["ended"]:
-            _, told = await watcher.next()
-        assert (told["campaign"], told["state"]) == (name, "Aborted")
+        body = present
+        while not body["ended"]:
+            _, body = await watcher.next()
+        assert (body["campaign"], body["state"]) == (name, "Aborted")
 
     run(gateway, story)
     assert listed() == []

@@ -49,14 +49,14 @@ def test_every_member_of_the_answer_is_described() -> None:
 def test_answer_without_the_database_says_unknown() -> None:
     watcher = Watcher()
     watcher.look(10, 10)
-    found = report(watcher.view(9.5))
-    assert (found["leader"], found["term"], found["asked_ago_seconds"]) == (
+    status = report(watcher.view(9.5))
+    assert (status["leader"], status["term"], status["asked_ago_seconds"]) == (
         None,
         None,
         9.5,
     )
-    assert [replica["role"] for replica in found["replicas"]] == ["unknown", "unknown"]
-    assert found["synchronous_standby"] is None
+    assert [replica["role"] for replica in status["replicas"]] == ["unknown", "unknown"]
+    assert status["synchronous_standby"] is None
 
 
 def kinds(replicas: Replicas) -> list[str]:

@@ -66,12 +66,12 @@ def order(name: str, **more: Any) -> Decision:
     """Return a request with a valid body."""
     rule = DECISIONS[name]
     body = rule.body.model_validate(BODIES.get(name, {"vms": ["web_0"]}))
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "caller": OPERATOR,
         "made": dict.fromkeys(rule.made, "0" * 64),
         **more,
     }
-    return Decision(name=name, body=body, **given)
+    return Decision(name=name, body=body, **fields)
 
 
 def sent(decision: Decision) -> Any:

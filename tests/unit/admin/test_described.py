@@ -67,8 +67,12 @@ def operations(app: FastAPI) -> list[Any]:
     schema = schemathesis.openapi.from_dict(described)
     schema.app = app
     results: list[Any] = list(schema.get_all_operations())
-    found = [result.ok() for result in results]
-    return [operation for operation in found if not operation.path.startswith(ENDLESS)]
+    all_operations = [result.ok() for result in results]
+    return [
+        operation
+        for operation in all_operations
+        if not operation.path.startswith(ENDLESS)
+    ]
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
@@ -81,7 +85,7 @@ def test_answers_match_the_description(
     record_property("seed", SEED)
     sys.stdout.write(f"seed: {SEED}\n")
     assert len(operations) > 30
-    asked = 0
+    count = 0
     for operation in operations:
         app.state.gateway = LocalGateway()
 
@@ -95,11 +99,11 @@ def test_answers_match_the_description(
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: Any) -> None:
-            nonlocal asked
-            asked += 1
+            nonlocal count
+            count += 1
             case.call_and_validate(base_url=BASE, headers=BEARER, checks=CHECKS)
 
         # An operation without parameters and body cannot be broken.
         with contextlib.suppress(Unsatisfiable):
             ask()
-    assert asked > 100
+    assert count > 100

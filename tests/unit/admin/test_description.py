@@ -62,8 +62,8 @@ def test_unchanged_page_is_rendered_once_and_not_sent_again(
 def test_failed_description_is_created_again(
     gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = create_app(gateway, tokens=None, version="1")
-    client = TestClient(made, base_url="http://127.0.0.1:8200")
+    new_app = create_app(gateway, tokens=None, version="1")
+    client = TestClient(new_app, base_url="http://127.0.0.1:8200")
     with monkeypatch.context() as patched:
         patched.setattr(app, "with_schemas", lambda _document: 1 / 0)
         assert client.get("/openapi.json").status_code == 500

@@ -333,15 +333,17 @@ def test_tenant_learns_only_its_own_part() -> None:
     shared.gateway.advance("20m")
     # The host has VMs of two tenants.
     ordered = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
-    mine = [
+    own_events = [
         event
         for operation in ordered["operations"]
         for event in operation["events"]
         if event["tenant"] == "shop"
     ]
-    body = {"event_ids": [event["EventId"] for event in mine], "dry_run": True}
+    body = {"event_ids": [event["EventId"] for event in own_events], "dry_run": True}
     answer = shared.ask(token, "POST", "/v1/approve", json=body).json()
-    assert answer["effect"] == {"approved": {"vms": len(mine), "events": len(mine)}}
+    assert answer["effect"] == {
+        "approved": {"vms": len(own_events), "events": len(own_events)}
+    }
     secrets = list(shared.secrets())
     assert not [secret for secret in secrets if secret in str(answer)]
     own = shared.ask(
@@ -385,7 +387,7 @@ def test_no_trial_of_a_tenant_shows_others(lived: Shared, verb: str) -> None:
         "event_ids": "00000000-0000-0000-0000-000000000000",
     }
     own = lived.ask(token, "GET", "/v1/events").json()["events"]
-    mine = {
+    own_targets = {
         "vms": "web_1",
         "scopes": "web",
         "names": own[0]["operation"] if verb == "cancel" else "web_1",
@@ -397,14 +399,21 @@ def test_no_trial_of_a_tenant_shows_others(lived: Shared, verb: str) -> None:
         "names": foreign["operation"] if verb == "cancel" else foreign["vm"],
         "event_ids": foreign["event"],
     }
-    told: dict[str, tuple[int, str]] = {}
-    for name, targets in (("own", mine), ("hidden", hidden), ("unknown", unknown)):
+    answer_by_case: dict[str, tuple[int, str]] = {}
+    for name, targets in (
+        ("own", own_targets),
+        ("hidden", hidden),
+        ("unknown", unknown),
+    ):
         body = {key: [targets[key]], "dry_run": True, **more}
         answer = lived.ask(token, "POST", f"/v1/{verb}", json=body)
-        told[name] = answer.status_code, answer.text.replace(targets[key], "…")
-    assert told["hidden"] == told["unknown"]
+        answer_by_case[name] = (
+            answer.status_code,
+            answer.text.replace(targets[key], "…"),
+        )
+    assert answer_by_case["hidden"] == answer_by_case["unknown"]
     for secret in lived.secrets():
-        assert secret not in told["own"][1]
+        assert secret not in answer_by_case["own"][1]
 
 
 def test_redeployment_names_the_hosts_to_which_vms_would_go(

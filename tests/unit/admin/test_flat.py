@@ -34,10 +34,10 @@ def test_written_json_is_read_back(
 @given(st.text('{}[]",:\\u0d8e1 \n', max_size=30), st.integers(1, 8))
 def test_invalid_json_is_refused(text: str, size: int) -> None:
     try:
-        found = read(text.encode("utf-8"), size)
+        parsed = read(text.encode("utf-8"), size)
     except FlatError:
         return
-    assert found == json.loads(text)
+    assert parsed == json.loads(text)
 
 
 @pytest.mark.parametrize(

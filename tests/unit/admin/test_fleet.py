@@ -37,16 +37,16 @@ def test_the_fleet_is_listed(client: TestClient) -> None:
 
 
 def test_fleet_is_listed_in_pages(client: TestClient) -> None:
-    found: list[str] = []
+    names_listed: list[str] = []
     after = ""
     while True:
         page = client.get("/v1/fleet", params={"limit": 2, "after": after}).json()
         assert sum(len(page[section]) for section in SECTIONS) <= 2
-        found += [f"{s}:{row['name']}" for s in SECTIONS for row in page[s]]
+        names_listed += [f"{s}:{row['name']}" for s in SECTIONS for row in page[s]]
         if page["next"] is None:
             break
         after = page["next"]
-    assert len(found) == len(set(found)) == 13
+    assert len(names_listed) == len(set(names_listed)) == 13
     answer = client.get("/v1/fleet", params={"after": "cats:1"})
     assert answer.status_code == 400
 
@@ -183,10 +183,10 @@ def test_selected_fleet_reads_each_vm_once_and_fills_its_pages() -> None:
     assert rows["all_vms"] == 2 * count + 1
     assert not rows["vms_of_scope"]
     assert not rows["vms_on_host"]
-    found = page(Wanted(scope="a"))
-    assert found["next"] == f"vms:{found['vms'][-1]['name']}"
-    assert len(found["hosts"]) == count
-    assert sum(len(part) for name, part in found.items() if name != "next") == limit
+    selected = page(Wanted(scope="a"))
+    assert selected["next"] == f"vms:{selected['vms'][-1]['name']}"
+    assert len(selected["hosts"]) == count
+    assert sum(len(part) for name, part in selected.items() if name != "next") == limit
 
 
 def test_fleet_with_a_tag_is_read_without_the_others() -> None:
@@ -224,7 +224,7 @@ def test_fleet_of_a_small_place_is_read_without_the_others(
         text = text.replace(name, f"{name}\n{place}")
     world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
     rows: Counter[str] = Counter()
-    found: list[tuple[str, str]] = []
+    names_found: list[tuple[str, str]] = []
     after = ""
     # Pages of two objects begin in the middle of a host.
     while True:
@@ -236,12 +236,12 @@ def test_fleet_of_a_small_place_is_read_without_the_others(
                 Counted(reader, rows).reader, wanted, first, name, 2
             )
         )
-        found += [
+        names_found += [
             (section, one["name"]) for section in SECTIONS for one in page[section]
         ]
         if (after := page["next"] or "") == "":
             break
-    assert found == [
+    assert names_found == [
         ("tenants", "shop"),
         ("scopes", "a"),
         ("scopes", "b"),

@@ -283,10 +283,10 @@ def test_temporary_failure_is_answered_with_retry_after(
 async def test_requests_without_a_token_take_turns() -> None:
     """Many of them together delay no other request by more than one of them."""
     iteration = 0
-    seen: list[int] = []
+    iterations: list[int] = []
 
     async def noting(_scope: Scope, _receive: Receive, _send: Send) -> None:
-        seen.append(iteration)
+        iterations.append(iteration)
 
     async def nothing(*_: Any) -> Any:
         raise AssertionError
@@ -299,13 +299,13 @@ async def test_requests_without_a_token_take_turns() -> None:
         relay_refused=lambda: None,
     )
     scope = {"type": "http", "method": "GET", "path": "/healthz", "headers": []}
-    asked = [
+    tasks = [
         asyncio.ensure_future(gate(dict(scope), nothing, nothing)) for _ in range(20)
     ]
-    while not all(task.done() for task in asked):
+    while not all(task.done() for task in tasks):
         iteration += 1
         await asyncio.sleep(0)
-    assert len(seen) == len(set(seen)) == 20
+    assert len(iterations) == len(set(iterations)) == 20
 
 
 def test_error_while_the_token_is_checked_is_an_internal_error(

@@ -122,7 +122,7 @@ def test_refused_tenant_requests_count_against_its_rate_limit(
         shared.ask(token, "POST", "/v1/maintain", json={}).status_code for _ in range(5)
     ]
     assert statuses == [403, 403, 403, 429, 429]
-    # What it may read, it may read.
+    # Nothing that it may read is refused.
     assert shared.ask(token, "GET", "/v1/events").status_code == 200
 
 

@@ -184,8 +184,8 @@ def test_history_of_a_vm_includes_failures_that_ended(
     gateway.advance("90s")
     post(client, "restore", names=["h2"])
     (told,) = get(client, "history/operations", vm="web_1")["operations"]
-    mine = {vm["vm"]: vm["down_seconds"] for vm in told["vms"]}
-    assert mine["web_1"] == 90.0
+    down_seconds = {vm["vm"]: vm["down_seconds"] for vm in told["vms"]}
+    assert down_seconds["web_1"] == 90.0
     assert told["kind"] == "fail"
 
 
@@ -198,15 +198,15 @@ def test_operation_history_is_paginated(
     narrower: list[dict[str, str]] = [{}, {"vm": "web_0"}, {"tenant": "shop"}]
     for params in narrower:
         whole = get(client, "history/operations", **params)["operations"]
-        found: list[object] = []
+        operations: list[object] = []
         after = ""
         while True:
             page = get(client, "history/operations", limit="1", after=after, **params)
-            found += page["operations"]
+            operations += page["operations"]
             if page["next"] is None:
                 break
             after = page["next"]
-        assert found == whole
+        assert operations == whole
 
 
 def test_availability_reports_unplanned_downtime(

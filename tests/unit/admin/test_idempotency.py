@@ -121,8 +121,8 @@ def test_refused_order_stores_no_key(client: TestClient, gateway: LocalGateway) 
 def test_repeated_cancel_approve_and_resolve_return_the_first_result(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
-    body = {"names": [made.json()["request"]]}
+    response = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
+    body = {"names": [response.json()["request"]]}
     cancels = [client.post("/v1/cancel", json=body, headers=KEY) for _ in range(2)]
     first, again = (
         [operation["operation"] for operation in answer.json()["cancelled"]]
@@ -140,8 +140,8 @@ def test_repeated_cancel_approve_and_resolve_return_the_first_result(
     assert answers[1].json()["approved"][0]["EventId"] == event["EventId"]
 
     gateway.driver.is_silent = gateway.driver.forgets = True
-    made = client.post("/v1/reboot", json={"vms": ["same"]}).json()
-    [operation] = made["operations"]
+    ordered = client.post("/v1/reboot", json={"vms": ["same"]}).json()
+    [operation] = ordered["operations"]
     gateway.advance("31m")
     body = {"operation": operation["operation"], "outcome": "done"}
     key = {"Idempotency-Key": "resolve"}
@@ -160,7 +160,7 @@ def test_repeated_fleet_file_is_applied_once(
     assert again.headers[REPEATED] == "true"
     assert again.json()["lines"] == ["+ host h3"]
     hosts = client.get("/v1/fleet").json()["hosts"]
-    # What another file removed since then stays removed.
+    # A host that another file removed since then stays removed.
     assert "h3" not in [host["name"] for host in hosts]
     assert len(order_keys(gateway)) == 1
 

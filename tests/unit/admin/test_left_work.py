@@ -1,4 +1,4 @@
-"""A tenant's last VM leaves the maintenance of a shared host, which goes on for others."""
+"""A tenant's last VM leaves the work on a shared host, which continues for others."""
 
 from typing import Any
 
@@ -85,11 +85,11 @@ class Left(Shared):
 
     def end(self) -> None:
         """Let the maintenance go on to its end for the bank."""
-        seen = {self.state()}
+        states = {self.state()}
         for _ in range(90):
             self.gateway.advance("1m")
-            seen.add(self.state())
-        assert self.state() == "Done", seen
+            states.add(self.state())
+        assert self.state() == "Done", states
 
 
 def test_operation_is_over_for_the_tenant_that_left_it() -> None:
@@ -145,8 +145,8 @@ def test_redeploy_by_the_owner_leaves_the_maintenance() -> None:
     approve = body["operations"][0]["events"][0]["EventId"]
     left.ask(left.shop, "POST", "/v1/approve", json={"event_ids": [approve]})
     left.gateway.advance("3m")
-    open_ = left.get(left.shop, "operations")["operations"]
-    assert left.alias not in [operation["operation"] for operation in open_]
+    open_operations = left.get(left.shop, "operations")["operations"]
+    assert left.alias not in [operation["operation"] for operation in open_operations]
     gone = left.get(left.shop, f"operations/{left.alias}")
     assert gone["state"] == "Cancelled"
 
@@ -207,10 +207,10 @@ def test_stream_tells_the_tenant_once(*, is_early: bool) -> None:
         assert (left.alias in str(begun)) is is_early
         if is_early:
             left.leave()
-            told = [await watcher.next() for _ in range(5)]
-            kinds = sorted(kind for kind, _ in told)
-            assert kinds == ["events", *["history"] * 3, "operations"], told
-            (ended,) = (body for kind, body in told if kind == "operations")
+            messages = [await watcher.next() for _ in range(5)]
+            kinds = sorted(kind for kind, _ in messages)
+            assert kinds == ["events", *["history"] * 3, "operations"], messages
+            (ended,) = (body for kind, body in messages if kind == "operations")
             assert ended["state"] == "Cancelled"
         left.end()
         # The next change that the tenant sees is its own.

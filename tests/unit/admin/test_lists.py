@@ -62,8 +62,8 @@ def test_operations_are_filtered(
 
 def test_events_are_filtered(busy: TestClient, gateway: LocalGateway) -> None:
     def events(**params: Any) -> list[tuple[str, ...]]:
-        found = busy.get("/v1/events", params=params).json()["events"]
-        return sorted((event["scope"], *event["vms"]) for event in found)
+        rows = busy.get("/v1/events", params=params).json()["events"]
+        return sorted((event["scope"], *event["vms"]) for event in rows)
 
     gateway.advance("10m")
     assert events(host="h1") == [("db", "db_0"), ("web", "web_0")]
@@ -79,16 +79,16 @@ def test_events_are_filtered(busy: TestClient, gateway: LocalGateway) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_pages_contain_every_item_once(busy: TestClient, what: str, limit: int) -> None:
     key = "operation" if what == "operations" else "EventId"
-    found: list[str] = []
+    keys: list[str] = []
     after = ""
     while True:
         page = busy.get(f"/v1/{what}", params={"limit": limit, "after": after}).json()
-        found += [item[key] for item in page[what]]
+        keys += [item[key] for item in page[what]]
         if page["next"] is None:
             break
         after = page["next"]
     whole = busy.get(f"/v1/{what}").json()[what]
-    assert sorted(found) == sorted(item[key] for item in whole)
+    assert sorted(keys) == sorted(item[key] for item in whole)
 
 
 def test_number_of_rows_scanned_for_a_page_is_limited(
@@ -102,8 +102,8 @@ def test_number_of_rows_scanned_for_a_page_is_limited(
 
 def test_unknown_name_is_an_error_and_not_an_empty_list(client: TestClient) -> None:
     for params in ({"vm": "web_9"}, {"host": "x"}, {"scope": "x"}, {"tenant": "x"}):
-        for what in ("operations", "events"):
-            answer = client.get(f"/v1/{what}", params=params)
+        for path in ("operations", "events"):
+            answer = client.get(f"/v1/{path}", params=params)
             assert answer.status_code == 404
             assert "there is no" in answer.json()["error"]
     assert client.get("/v1/operations", params={"vm": "web_0"}).status_code == 200

@@ -54,21 +54,21 @@ def test_every_series_exists_before_the_first_event() -> None:
 
 
 def test_unexpected_label_value_is_exported() -> None:
-    found = shown(Reading(ASKED, {"200": 3, "418": 1}))
-    assert found["x_asked_total", ("200",)] == 3
-    assert found["x_asked_total", ("404",)] == 0
-    assert found["x_asked_total", ("418",)] == 1
+    metrics = shown(Reading(ASKED, {"200": 3, "418": 1}))
+    assert metrics["x_asked_total", ("200",)] == 3
+    assert metrics["x_asked_total", ("404",)] == 0
+    assert metrics["x_asked_total", ("418",)] == 1
 
 
 def test_histogram_buckets_include_their_upper_bound() -> None:
     histogram = Histogram((0.5, 1))
     for value in (0.1, 0.5, 0.6, 7):
         histogram.observe(value)
-    found = shown(Reading(LENGTH, histogram))
-    assert found["x_seconds_bucket", ("0.5",)] == 2
-    assert found["x_seconds_bucket", ("1",)] == 3
-    assert found["x_seconds_bucket", ("+Inf",)] == found["x_seconds_count", ()] == 4
-    assert found["x_seconds_sum", ()] == pytest.approx(8.2)
+    metrics = shown(Reading(LENGTH, histogram))
+    assert metrics["x_seconds_bucket", ("0.5",)] == 2
+    assert metrics["x_seconds_bucket", ("1",)] == 3
+    assert metrics["x_seconds_bucket", ("+Inf",)] == metrics["x_seconds_count", ()] == 4
+    assert metrics["x_seconds_sum", ()] == pytest.approx(8.2)
 
 
 def test_metrics_format_follows_the_accept_header() -> None:

@@ -21,9 +21,9 @@ from tests.unit.admin.tenants import Shared
 
 @pytest.fixture(scope="module")
 def shared() -> Shared:
-    found = Shared()
-    found.live()
-    return found
+    new_shared = Shared()
+    new_shared.live()
+    return new_shared
 
 
 def listed(
@@ -31,16 +31,16 @@ def listed(
 ) -> list[dict[str, Any]]:
     """Return all pages of a list."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     after = ""
     while True:
-        asked = {**params, "after": after}
-        answer = shared.client.get(f"/v1/{path}", params=asked, headers=headers)
+        query = {**params, "after": after}
+        answer = shared.client.get(f"/v1/{path}", params=query, headers=headers)
         assert answer.is_success, answer.text
         page = answer.json()
-        found += page.get("entries") or page.get("operations") or []
+        rows += page.get("entries") or page.get("operations") or []
         if page["next"] is None:
-            return found
+            return rows
         after = page["next"]
 
 

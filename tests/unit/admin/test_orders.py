@@ -88,10 +88,10 @@ def test_answers_escape_terminal_control_characters(
         now=gateway.now(),
     )
     answer = client.get("/v1/history")
-    told = [
+    texts = [
         str(value) for entry in answer.json()["entries"] for value in entry.values()
     ]
-    assert any("a \x9b31m b\u202e" in text for text in told)
+    assert any("a \x9b31m b\u202e" in text for text in texts)
     assert answer.text.isprintable()
 
 

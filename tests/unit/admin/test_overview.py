@@ -60,17 +60,17 @@ def test_each_host_has_its_worst_state(
     client.post("/v1/fail", json={"names": ["h0000"]})
     client.post("/v1/host-cordon", json={"hosts": ["h0002"]})
     client.post("/v1/maintain", json={"hosts": ["h0003"], "impact": "reboot"})
-    found = overview(client)
-    shown = states(found)
+    body = overview(client)
+    shown = states(body)
     assert [shown[f"h000{number}"] for number in range(5)] == [
         *("down", "up", "cordoned", "announced", "up"),
     ]
-    assert found["counts"] == {"down": 1, "announced": 1, "cordoned": 1, "up": 5}
-    assert found["clusters"][0]["racks"] == [
+    assert body["counts"] == {"down": 1, "announced": 1, "cordoned": 1, "up": 5}
+    assert body["clusters"][0]["racks"] == [
         ["r0", "down", 2, 0],
         ["r1", "announced", 2, 0],
     ]
-    assert found["vms"] == 8
+    assert body["vms"] == 8
     assert client.get("/v1/events").json()["events"]
     while states(overview(client))["h0003"] == "announced":
         gateway.advance("1m")
@@ -107,9 +107,9 @@ def test_large_fleet_has_racks_without_hosts(
     monkeypatch.setattr(reports, "HOSTS_NAMED_MAX", 8)
     assert len(states(overview(client))) == 8
     monkeypatch.setattr(reports, "HOSTS_NAMED_MAX", 7)
-    found = overview(client)
-    assert states(found) == {}
-    assert [len(cluster["racks"]) for cluster in found["clusters"]] == [2, 2]
+    body = overview(client)
+    assert states(body) == {}
+    assert [len(cluster["racks"]) for cluster in body["clusters"]] == [2, 2]
 
 
 def test_snapshot_of_the_file_gives_the_same(tmp_path: Path) -> None:

@@ -125,9 +125,9 @@ def test_tenant_over_the_rate_limit_gets_retry_after(
 ) -> None:
     shop, bank = hurried.token("shop"), hurried.token("hidden-bank")
     body = {"vms": ["web_0"]}
-    made = [hurried.ask(shop, "POST", "/v1/reboot", json=body) for _ in range(2)]
+    responses = [hurried.ask(shop, "POST", "/v1/reboot", json=body) for _ in range(2)]
     # The second is refused by the rules, or not: it counts.
-    assert made[0].status_code == 201
+    assert responses[0].status_code == 201
     lines = hurried.gateway.store.read(lambda reader: len(_trail(reader)))
     answer = hurried.ask(shop, "POST", "/v1/reboot", json=body)
     assert answer.status_code == 429
@@ -166,8 +166,8 @@ def test_tenant_text_has_a_shorter_maximum_length(text: str) -> None:
 def test_text_limit_applies_to_every_tenant_request() -> None:
     shared = Shared()
     shop = shared.token()
-    made = shared.ask(shop, "POST", "/v1/reboot", json={"vms": ["web_0"]}).json()
-    operation = made["operations"][0]
+    ordered = shared.ask(shop, "POST", "/v1/reboot", json={"vms": ["web_0"]}).json()
+    operation = ordered["operations"][0]
     orders = {
         "reboot": {"vms": ["web_0"]},
         "redeploy": {"vms": ["web_0"]},

@@ -138,7 +138,7 @@ def test_many_relays_are_reported_in_parts() -> None:
 
 
 def stored(api: Api) -> dict[str, bool]:
-    """Return whether the relay of each host is silent, as the store has it."""
+    """Return whether the relay of each host is silent, according to the store."""
     links = api.gateway.store.read(
         lambda reader: list(every(reader, kinds.ALL_RELAY_LINKS))
     )
@@ -224,7 +224,7 @@ def test_relay_of_an_earlier_version_is_well_when_it_was_sent_everything(
         await stream.next()
         waiting = asyncio.ensure_future(stream.next())
         await until_stored(api, {"h1": False})
-        # It sends nothing by itself, which is no silence.
+        # It sends nothing by itself, which does not count as silence.
         assert hub.contacts()["h1"].unheard is None
         waiting.cancel()
         hub.end()

@@ -56,7 +56,7 @@ def test_a_relay_is_connected_while_its_stream_is_open() -> None:
         state = hub.states()["h1"]
         assert (state.connected_at, state.streams) == (0, 0)
         assert state.heard_at == heard + parse_duration("1m")
-        # Nobody expects it any more.
+        # It is no longer expected.
         assert relay_list.report((), hub.states()) == []
         [relay] = relay_list.report({"h1"}, hub.states())
         assert relay["connected"] is False

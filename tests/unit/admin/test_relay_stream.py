@@ -369,15 +369,15 @@ def test_a_change_that_comes_while_a_relay_enters_is_not_lost(
 ) -> None:
     async def story() -> None:
         token = api.create("h1")["id"]
-        # The token is no news then.
+        # The token is not new then.
         api.gateway.news._take()
         read, turn, has_read = api.gateway.read, asyncio.Event(), asyncio.Event()
 
         async def slowly(ask: Any) -> Any:
-            found = await read(ask)
+            answer = await read(ask)
             has_read.set()
             await turn.wait()
-            return found
+            return answer
 
         api.gateway.read = slowly
         stream = Stream(hub, "h1", token)

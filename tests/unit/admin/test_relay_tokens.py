@@ -204,8 +204,8 @@ def test_last_requests_are_ages_and_count_for_the_vms_of_the_host(api: Api) -> N
     body = {"seconds_ago": {"web_0": 60, "same": 0, "no-such-vm": 0}}
     assert api.ask(token, "POST", "/v1/relay/seen", body).is_success
     views = api.gateway.store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
-    seen = {view.scope: api.gateway.now() - view.last_seen for view in views}
-    assert (seen["web"], seen["same"]) == (60 * 10**6, 3600 * 10**6)
+    age_by_scope = {view.scope: api.gateway.now() - view.last_seen for view in views}
+    assert (age_by_scope["web"], age_by_scope["same"]) == (60 * 10**6, 3600 * 10**6)
 
 
 def test_the_use_of_a_relay_token_is_stored(api: Api) -> None:

@@ -94,14 +94,14 @@ def test_link_is_used_at_the_leading_replica_only() -> None:
 def test_history_has_who_created_a_link_and_not_the_link() -> None:
     service = Service()
     link = service.link(service.token()["token"])
-    found = [
+    entries = [
         entry
         for entry in service.gateway.store.read(
             lambda reader: reader.select(kinds.ALL_AUDIT)
         )
         if entry.kind is AuditKind.CONSOLE_LINK_CREATED
     ]
-    assert [entry.actor.text for entry in found] == ["shop/ci"]
+    assert [entry.actor.text for entry in entries] == ["shop/ci"]
     history = service.client.get("/v1/history", headers=BEARER).text
     assert "console link created" in history
     assert link["link"] not in history

@@ -42,8 +42,8 @@ def test_session_has_the_rights_of_its_token(shared: Service) -> None:
     assert body["now"] == "2030-01-01T00:00:00Z"
     assert body["version"] == "1.2"
     assert browser.ask("GET", "/v1/operations").status_code == 200
-    made = browser.ask("POST", "/v1/reboot", json={"vms": ["web_0"]})
-    assert made.json()["actor"] == "alice"
+    response = browser.ask("POST", "/v1/reboot", json={"vms": ["web_0"]})
+    assert response.json()["actor"] == "alice"
 
 
 def test_cookie_has_neither_the_token_nor_a_name_that_other_hosts_can_set(
@@ -246,7 +246,7 @@ def test_log_out_that_could_not_be_stored_is_completed_later(
     with monkeypatch.context() as full_disk:
         full_disk.setattr(service.gateway, "order", full)
         assert browser.ask("DELETE", "/v1/session").status_code == 503
-    # The session goes on, and the browser still has its cookie.
+    # The session continues, and the browser still has its cookie.
     assert browser.cookies == copy
     assert browser.who() == "alice"
     assert browser.ask("DELETE", "/v1/session").json() == {"ended": True}
@@ -376,19 +376,19 @@ def test_session_whose_time_has_passed_costs_no_read(
 
 
 def test_token_of_a_relay_begins_no_session(shared: Service) -> None:
-    made = shared.client.post(
+    created = shared.client.post(
         "/v1/tokens", headers=BEARER, json={"relay": "h1", "name": "h1"}
     ).json()
     browser = Browser(shared.client)
-    answer = browser.log_in(token=made["token"])
+    answer = browser.log_in(token=created["token"])
     assert answer.status_code == 403
     assert browser.cookies == {}
-    bearer = {"Authorization": f"Bearer {made['token']}"}
+    bearer = {"Authorization": f"Bearer {created['token']}"}
     for method, path in (("GET", "/v1/session"), ("POST", "/v1/session/links")):
         body: dict[str, Any] = {"json": {}} if method == "POST" else {}
         answer = shared.client.request(method, path, headers=bearer, **body)
         assert answer.status_code == 403
-    shared.revoke(made)
+    shared.revoke(created)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Two tenants of one host compare all answers, and find nothing equal.
 
-What both may see anyway (which states and verbs there are, whole seconds) proves
+Facts that both may see anyway (which states and verbs there are, whole seconds) prove
 nothing. An id, a fraction of a second, or the digest of an entry would.
 """
 
@@ -102,12 +102,12 @@ def questions(shared: Shared, tenant: str) -> Iterator[tuple[str, dict[str, str]
 
 def told_by_lists(shared: Shared) -> dict[str, str]:
     """Return all answers to the questions of both tenants."""
-    told: dict[str, str] = {}
+    text_by_tenant: dict[str, str] = {}
     for tenant in TENANTS:
-        told[tenant] = answers(shared, tenant)
+        text_by_tenant[tenant] = answers(shared, tenant)
         # They do not ask at the same microsecond.
         shared.gateway.advance("111us")
-    return told
+    return text_by_tenant
 
 
 def answers(shared: Shared, tenant: str) -> str:
@@ -117,11 +117,11 @@ def answers(shared: Shared, tenant: str) -> str:
     for path, params in questions(shared, tenant):
         after = ""
         while True:
-            given = {**params, **({"after": after} if after else {})}
-            answer = shared.ask(token, "GET", path, params=given)
+            query = {**params, **({"after": after} if after else {})}
+            answer = shared.ask(token, "GET", path, params=query)
             if answer.status_code in {403, 404}:
                 break
-            assert answer.status_code == 200, (path, given, answer.text)
+            assert answer.status_code == 200, (path, query, answer.text)
             texts.append(answer.text)
             after = answer.json().get("next") if "json" in str(answer.headers) else ""
             if not after:
@@ -136,7 +136,7 @@ def told_by_streams(shared: Shared) -> dict[str, str]:
     for tenant in TENANTS:
         shared.token(tenant)
 
-    told = dict.fromkeys(TENANTS, "")
+    text_by_tenant = dict.fromkeys(TENANTS, "")
 
     async def play() -> None:
         async with (
@@ -146,19 +146,21 @@ def told_by_streams(shared: Shared) -> dict[str, str]:
             topics = ("operations", "events", "problems", "history")
             watchers = {tenant.tenant: tenant.watch(*topics) for tenant in (shop, bank)}
             for tenant, watcher in watchers.items():
-                while "event: ready" not in told[tenant]:
-                    told[tenant] += await watcher.text()
+                while "event: ready" not in text_by_tenant[tenant]:
+                    text_by_tenant[tenant] += await watcher.text()
             (made,) = shared.client.get("/v1/operations?host=hidden-h2").json()[
                 "operations"
             ]
             shared.order("cancel", names=[made["operation"]])
             for tenant, watcher in watchers.items():
-                while "event: events" not in told[tenant].rpartition("ready")[2]:
-                    told[tenant] += await watcher.text()
+                while (
+                    "event: events" not in text_by_tenant[tenant].rpartition("ready")[2]
+                ):
+                    text_by_tenant[tenant] += await watcher.text()
                 await watcher.close()
 
     asyncio.run(play())
-    return told
+    return text_by_tenant
 
 
 def told_by_webhooks(shared: Shared) -> dict[str, str]:
@@ -178,8 +180,10 @@ def posted(shared: Shared, tenant: str) -> str:
 
 def compare(shared: Shared, tell: Any) -> None:
     """Check that both tenants have values, and that none are equal."""
-    told = {tenant: set(TELLING.findall(text)) for tenant, text in tell(shared).items()}
-    shop, bank = told["shop"], told["hidden-bank"]
+    ids_by_tenant = {
+        tenant: set(TELLING.findall(text)) for tenant, text in tell(shared).items()
+    }
+    shop, bank = ids_by_tenant["shop"], ids_by_tenant["hidden-bank"]
     assert shop
     assert bank
     assert not shop & bank

@@ -32,7 +32,7 @@ HEALTH = {"GET /healthz", "GET /readyz"}
 def lived() -> Shared:
     """Return a service in the middle of maintenance that both tenants share.
 
-    What the tests of it ask changes nothing.
+    The requests of its tests change nothing.
     """
     shared = Shared()
     shared.live()
@@ -57,8 +57,8 @@ def token(lived: Shared) -> str:
 
 def test_every_route_declares_its_required_permission(lived: Shared) -> None:
     described = lived.app.openapi()
-    found = {f"{method} {path}" for method, path, _ in paths(described)} - HEALTH
-    assert found <= set(DEMANDS), "name what new routes demand, in admin/access.py"
+    routes = {f"{method} {path}" for method, path, _ in paths(described)} - HEALTH
+    assert routes <= set(DEMANDS), "name what new routes demand, in admin/access.py"
 
 
 def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
@@ -118,7 +118,7 @@ def test_object_of_another_tenant_is_answered_like_an_unknown_object(
     monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 1_000)
     foreign = lived.foreign()
     pairs = zip(requests(lived, foreign), requests(lived, UNKNOWN), strict=True)
-    asked = 0
+    count = 0
     for (method, path, more), (_, unknown_path, unknown_more) in pairs:
         answer = lived.ask(token, method, path, **more)
         expected = lived.ask(token, method, unknown_path, **unknown_more)
@@ -128,8 +128,8 @@ def test_object_of_another_tenant_is_answered_like_an_unknown_object(
             text = without(text, name)
             wanted = without(wanted, UNKNOWN[kind])
         assert text == wanted, (method, path, more)
-        asked += 1
-    assert asked > 60
+        count += 1
+    assert count > 60
 
 
 def test_vm_of_another_tenant_is_refused_like_an_unknown_vm() -> None:
@@ -190,12 +190,12 @@ def look_everywhere(lived: Shared, token: str) -> int:
     for method, path, more in own_requests(lived, token):
         after = ""
         while True:
-            given = more
+            options = more
             if after:
-                given = {"params": {**more.get("params", {}), "after": after}}
-            answer = lived.ask(token, method, path, **given)
+                options = {"params": {**more.get("params", {}), "after": after}}
+            answer = lived.ask(token, method, path, **options)
             for secret in secrets:
-                assert secret not in answer.text, (path, given, answer.text)
+                assert secret not in answer.text, (path, options, answer.text)
             good += answer.is_success
             after = (answer.is_success and _next(answer)) or ""
             if not after:
@@ -278,12 +278,12 @@ def test_tenant_requests_approves_and_cancels_its_own_operations(
     shared.gateway.enable("web_0")
     shared.gateway.advance("1m")
     token = shared.token()
-    made = shared.ask(
+    response = shared.ask(
         token, "POST", "/v1/reboot", json={"vms": ["web_0"], "reason": "ours"}
     )
-    assert made.status_code == 201, made.text
-    assert (made.json()["actor"], made.json()["reason"]) == ("shop/ci", "ours")
-    name = made.json()["request"]
+    assert response.status_code == 201, response.text
+    assert (response.json()["actor"], response.json()["reason"]) == ("shop/ci", "ours")
+    name = response.json()["request"]
     answer = shared.ask(token, "POST", "/v1/cancel", json={"names": [name]})
     assert answer.status_code == 200, answer.text
     (cancelled,) = answer.json()["cancelled"]
@@ -370,8 +370,10 @@ def test_tokens_are_deleted_with_their_tenant(shared: Shared) -> None:
     text = shared.token("hidden-bank")
     fleet = shared.client.get("/v1/fleet/export").text
     parts = [part for part in fleet.split("\n\n") if "hidden-db" not in part]
-    kept = "\n\n".join(part for part in parts if 'name = "hidden-bank"' not in part)
-    shared.order("fleet/apply", text=kept)
+    text_left = "\n\n".join(
+        part for part in parts if 'name = "hidden-bank"' not in part
+    )
+    shared.order("fleet/apply", text=text_left)
     assert shared.ask(text, "GET", "/v1/operations").status_code == 401
     assert shared.client.get("/v1/tokens").json()["tokens"] == []
 

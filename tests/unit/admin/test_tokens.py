@@ -50,7 +50,7 @@ def test_token_expires_after_90_days_by_default(
 def test_last_use_is_stored_hourly_without_a_history_entry(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    made = make(client, expires_in="never")
+    created = make(client, expires_in="never")
     lines = client.get("/v1/history").json()["entries"]
 
     def last_use() -> tuple[Any, int]:
@@ -59,35 +59,35 @@ def test_last_use_is_stored_hourly_without_a_history_entry(
 
     assert last_use() == (None, 0)
     for _ in range(3):
-        assert use(client, made["token"]) == 200
+        assert use(client, created["token"]) == 200
     assert last_use() == ("2030-01-01T00:00:00Z", 1)
     gateway.clock.advance_to(START + tokens.USE_STEP - 1)
-    use(client, made["token"])
+    use(client, created["token"])
     assert last_use()[1] == 1
     gateway.clock.advance_to(START + tokens.USE_STEP)
-    use(client, made["token"])
+    use(client, created["token"])
     assert last_use() == ("2030-01-01T01:00:00Z", 2)
     assert client.get("/v1/history").json()["entries"] == lines
 
 
 def test_use_of_revoked_token_is_not_stored(client: TestClient) -> None:
-    made = make(client)
-    client.post("/v1/tokens/revoke", json={"id": made["id"]})
-    assert use(client, made["token"]) == 401
+    created = make(client)
+    client.post("/v1/tokens/revoke", json={"id": created["id"]})
+    assert use(client, created["token"]) == 401
     assert client.get("/v1/tokens").json()["tokens"] == []
 
 
 def test_request_succeeds_if_token_use_cannot_be_stored(
     client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make(client)
+    created = make(client)
 
     def full(*_arguments: object) -> None:
         raise StoreError("the disk is full")
 
     with monkeypatch.context() as patched:
         patched.setattr(gateway.plane, "order", lambda *_args, **_more: full())
-        assert use(client, made["token"]) == 200
+        assert use(client, created["token"]) == 200
     assert stored(gateway)[0].last_used_at == 0
 
 
@@ -109,9 +109,9 @@ def test_name_of_a_valid_token_is_refused(
 
 
 def test_unnamed_tokens_are_named_after_their_ids(client: TestClient) -> None:
-    made = [make(client), make(client)]
-    assert [f"tk-{token['name'].removeprefix('token-')}" for token in made] == [
-        token["id"] for token in made
+    two_tokens = [make(client), make(client)]
+    assert [f"tk-{token['name'].removeprefix('token-')}" for token in two_tokens] == [
+        token["id"] for token in two_tokens
     ]
 
 
@@ -170,19 +170,19 @@ def test_token_created_without_authentication_is_marked_and_revoked(
         now=gateway.now(),
     )
     assert ended == 2
-    made = (stranger, second, good)
-    assert [use(guarded, token["token"]) for token in made] == [401, 401, 200]
+    all_tokens = (stranger, second, good)
+    assert [use(guarded, token["token"]) for token in all_tokens] == [401, 401, 200]
 
 
 def test_history_names_token_and_peer_of_each_order(client: TestClient) -> None:
-    made = make(client, name="ci")
-    headers = {"Authorization": f"Bearer {made['token']}"}
+    new_token = make(client, name="ci")
+    headers = {"Authorization": f"Bearer {new_token['token']}"}
     client.post("/v1/reboot", json={"vms": ["web_0"]}, headers=headers)
     entries = client.get("/v1/history").json()["entries"]
     (created,) = (entry for entry in entries if entry["what"] == "token created")
     assert (created["actor"], created["token"]) == ("operator", None)
     assert created["peer"] == "testclient"
-    mine = [entry for entry in entries if entry["actor"] == "ci"]
-    assert mine
-    for row in mine:
-        assert (row["token"], row["peer"]) == (made["id"], "testclient")
+    own_entries = [entry for entry in entries if entry["actor"] == "ci"]
+    assert own_entries
+    for row in own_entries:
+        assert (row["token"], row["peer"]) == (new_token["id"], "testclient")

@@ -55,12 +55,14 @@ def test_windows_of_others_change_no_time_that_a_tenant_sees(shared: Shared) -> 
 def test_object_of_another_tenant_is_unknown(shared: Shared, key: str) -> None:
     token = shared.token()
     names = {"tenant": "hidden-bank", "scope": "hidden-db", "vm": "hidden-db-0"}
-    told = [
+    answers = [
         shared.ask(token, "GET", PATH, params={key: name})
         for name in (names[key], UNKNOWN[key])
     ]
-    assert [answer.status_code for answer in told] == [404, 404]
-    assert without(told[0].text, names[key]) == without(told[1].text, UNKNOWN[key])
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert without(answers[0].text, names[key]) == without(
+        answers[1].text, UNKNOWN[key]
+    )
 
 
 def test_reading_roles_are_enough_and_operators_see_what_the_tenant_sees(

@@ -61,8 +61,8 @@ def announce(gateway: LocalGateway, vm: str) -> None:
     """Advance until a VM has an event."""
 
     def events(reader: Reader) -> int:
-        found = every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm)
-        return sum(1 for operation in found if operation.state in WAITING_STATES)
+        operations = every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm)
+        return sum(1 for operation in operations if operation.state in WAITING_STATES)
 
     for _ in range(MINUTES_MAX):
         if gateway.store.read(events):
@@ -115,14 +115,16 @@ def test_work_keeps_its_name_when_it_is_announced(gateway: LocalGateway) -> None
 
 
 def test_tenants_cannot_compare_the_names_of_their_work(gateway: LocalGateway) -> None:
-    found: list[str] = []
+    names_shown: list[str] = []
 
     async def story(streams: Streams) -> None:
-        found.extend(names(await streams.watch("upcoming").until("ready"), "work"))
+        names_shown.extend(
+            names(await streams.watch("upcoming").until("ready"), "work")
+        )
 
     for tenant in ("shop", "hidden-bank"):
         run(gateway, story, tenant=tenant)
-    assert len(set(found)) == 4
+    assert len(set(names_shown)) == 4
 
 
 def test_work_that_a_viewer_got_during_a_comparison_is_not_over() -> None:

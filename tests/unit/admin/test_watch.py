@@ -175,7 +175,7 @@ def test_one_stream_has_all_topics(gateway: LocalGateway) -> None:
         present = await watcher.until("ready")
         assert [operation["name"] for operation in present] == ["h1", "h2", "same"]
         operation = fail(gateway, "db_0")
-        found: dict[str, list[str]] = {name: [] for name in TOPICS}
+        ids_by_topic: dict[str, list[str]] = {name: [] for name in TOPICS}
         keys = {
             "hosts": "name",
             "operations": "operation",
@@ -183,13 +183,13 @@ def test_one_stream_has_all_topics(gateway: LocalGateway) -> None:
             "problems": "operation",
             "history": "what",
         }
-        while not found["problems"]:
+        while not ids_by_topic["problems"]:
             name, told = await watcher.next()
-            found[name].append(told[keys[name]])
-        assert found["operations"] == [operation.operation_id]
-        assert found["events"] == [operation.operation_id]
-        assert found["problems"] == [operation.operation_id]
-        assert "fail ordered" in found["history"]
+            ids_by_topic[name].append(told[keys[name]])
+        assert ids_by_topic["operations"] == [operation.operation_id]
+        assert ids_by_topic["events"] == [operation.operation_id]
+        assert ids_by_topic["problems"] == [operation.operation_id]
+        assert "fail ordered" in ids_by_topic["history"]
         restore(gateway, "db_0")
         while True:
             name, told = await watcher.next()

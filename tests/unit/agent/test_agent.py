@@ -312,7 +312,7 @@ def test_unsaved_notes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_approval_is_sent_again_if_the_journal_returns_after_a_restart() -> None:
-    """What was done and not remembered is done again: once too often, never not."""
+    """An action without a stored result is done again: once too often, never not."""
     scene = Scene(AT_ONCE)
     scene.worker.second()
     scene.journal.cannot_write = "the disk is full"

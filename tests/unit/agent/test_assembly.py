@@ -47,8 +47,8 @@ from tests.support.agent_journals import task_of
 START = parse_instant("2026-11-21T10:00:00Z")
 
 NOBODY = f"http://127.0.0.1:9/{os.getpid()}"
-"""Where no endpoint is; each process of the tests has its own, since two agents at one
-are refused."""
+"""An address without an endpoint; each test process has its own, since two agents at
+one are refused."""
 
 Make = Callable[..., Parts]
 
@@ -341,7 +341,7 @@ def test_pages_are_served_only_while_the_agent_runs(
         socket.create_connection((host, int(port)), timeout=5)
 
 
-# What commands use as well
+# Parts that commands use as well
 
 
 def test_pace_follows_the_settings(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_agent_returns_to_the_journal_when_the_disk_works_again(
         parts.agent.begin()
         parts.stop()
         parts.agent.turn()
-        # What is kept in memory alone is not remembered.
+        # Values that are only in memory are not remembered.
         assert parts.agent.status.journal_fault
         clock.advance_to(clock.now() + round(REOPEN_SECONDS * SECOND))
         assert not parts._may_restart()

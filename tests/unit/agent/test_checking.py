@@ -1,4 +1,4 @@
-"""Where `agent check` looks for the endpoint, and what it says of it."""
+"""The search of `agent check` for the endpoint, and its report of the endpoint."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `agent check` says of this machine: the journal, the addresses, other agents."""
+"""`agent check` on this machine: the journal, the addresses, other agents."""
 
 import os
 import sqlite3

@@ -1,6 +1,6 @@
-"""The agent dies at each write of its journal, one by one, and another goes on.
+"""The agent dies at each write of its journal, one by one, and another continues.
 
-Before a write became durable and after it; with the programs of its handlers going on
+Before a write became durable and after it; with the programs of its handlers running
 meanwhile, or down with the VM; and with the journal lost altogether.
 """
 
@@ -73,7 +73,7 @@ class Story:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Let the world go on, whether an agent is there or not."""
+        """Let the world continue, whether an agent is there or not."""
         now = self.machine.clock.now()
         self._came += 1
         if self._came == 1:

@@ -1,4 +1,4 @@
-"""The main loop: what it makes durable, and what it goes on without."""
+"""The main loop: its durable writes, and the failures that it survives."""
 
 import queue
 from collections.abc import Sequence
@@ -209,7 +209,7 @@ def test_log_names_the_failed_handler_or_component_and_not_the_event(
 
 
 def test_incoming_texts_are_masked_and_sanitized(tmp_path: Path) -> None:
-    """What servers, handlers and programs say comes in by one door."""
+    """Messages of servers, handlers and programs arrive in one queue."""
     file = tmp_path / "token"
     file.write_text("s3cret-of-a-server")
     token = read_token(str(file))

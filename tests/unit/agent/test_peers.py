@@ -1,4 +1,4 @@
-"""What the agents of other VMs say, and what is not taken for it."""
+"""Answers of the agents of other VMs, and answers that are not from one."""
 
 import json
 import queue

@@ -316,7 +316,7 @@ def test_lookup_of_the_running_agent_reports_the_copy(
     assert messages == []
 
 
-# What may not be replaced
+# Settings that may not be replaced
 
 DRAIN = HandlerSettings(name="drain", kind="exec")
 BY_FILE = Settings(file="agent.toml", handlers=(DRAIN,))
@@ -375,7 +375,7 @@ def test_other_settings_may_change_at_any_time() -> None:
     others = {"poll": 5_000_000, "listen": "", "observe": True, "forget_after": 9}
     for memory in BUSY.values():
         assert refused(watching(**others), memory) == ""
-    # What was a dry run has nothing to forget.
+    # A dry run has nothing to forget.
     assert refused(BY_FILE, BUSY["prepared"], watching(dry_run=True)) == ""
 
 

@@ -74,7 +74,7 @@ def test_secret_is_not_shown_in_any_usual_form(
     assert MASK in text
     for piece in pieces(token):
         assert piece.lower() not in text.lower()
-    # What stands around it in base64 is of other bytes.
+    # The base64 around it is of other bytes.
     core = _coded(token).rstrip("=")[:-1]
     assert not any(piece in text for piece in pieces(core))
 
@@ -150,7 +150,7 @@ def test_last_line_is_also_masked(token: str) -> None:
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_log_shows_no_secret_and_no_traceback_with_one(token: str, form: str) -> None:
-    """Whatever module of whatever library writes it."""
+    """No module of any library writes the secret."""
     stream = io.StringIO()
     with logging_to(stream, form=form, level="info", shown=masked):
         logging.getLogger("elsewhere").warning("it said %s", token)

@@ -413,7 +413,7 @@ def test_metrics_table_is_up_to_date(request: pytest.FixtureRequest) -> None:
             'name = "a"\nkind = "sytemd"\nstop = ["db.service"]',
             ['handler.kind: must be one of (.*)not "sytemd" \\(did you mean "systemd"'],
         ),
-        # What is there, and wrong, is not missing too.
+        # A key that is there, and wrong, is not also missing.
         (
             'name = "a"\nkind = "haproxy"\nsocket = 5\nservers = ["app/web"]',
             ["handler.socket: must be "],

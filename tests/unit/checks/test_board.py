@@ -25,9 +25,9 @@ def test_check_is_unknown_until_it_was_asked() -> None:
 
 
 def test_old_result_is_unknown_and_says_what_it_was() -> None:
-    asked = board()
-    asked.take(result())
-    late = asked.latest("errors", now=AT + MINUTE + 1)
+    new_board = board()
+    new_board.take(result())
+    late = new_board.latest("errors", now=AT + MINUTE + 1)
     assert late.outcome is Outcome.UNKNOWN
     assert late.at == AT
     assert late.reason == "its last answer is 1 m 1 s old: 0.001"
@@ -42,12 +42,12 @@ def test_result_after_one_that_was_too_old_is_news() -> None:
 
 
 def test_result_of_an_earlier_question_does_not_replace_a_later_one() -> None:
-    asked = board()
-    asked.take(result(at=AT + SECOND))
-    assert not asked.take(result(Outcome.FAIL))
-    assert asked.latest("errors", now=AT + SECOND).outcome is Outcome.PASS
-    assert asked.take(result(Outcome.FAIL, at=AT + SECOND))
-    assert not asked.take(result(Outcome.FAIL, at=AT + MINUTE))
+    new_board = board()
+    new_board.take(result(at=AT + SECOND))
+    assert not new_board.take(result(Outcome.FAIL))
+    assert new_board.latest("errors", now=AT + SECOND).outcome is Outcome.PASS
+    assert new_board.take(result(Outcome.FAIL, at=AT + SECOND))
+    assert not new_board.take(result(Outcome.FAIL, at=AT + MINUTE))
 
 
 def test_check_that_is_not_configured_is_never_stored_or_needed() -> None:
@@ -58,21 +58,21 @@ def test_check_that_is_not_configured_is_never_stored_or_needed() -> None:
     assert check_result.reason == "there is no check errors in the settings"
     empty.need({"errors"})
     assert empty.needed == frozenset()
-    asked = board()
-    asked.need(["errors", "weather"])
-    assert asked.needed == {"errors"}
-    asked.need([])
-    assert asked.needed == frozenset()
+    new_board = board()
+    new_board.need(["errors", "weather"])
+    assert new_board.needed == {"errors"}
+    new_board.need([])
+    assert new_board.needed == frozenset()
 
 
 def test_check_counts_as_failed_after_so_many_failures_in_a_row() -> None:
-    asked = Board({"errors": MINUTE}, {"errors": 3})
+    new_board = Board({"errors": MINUTE}, {"errors": 3})
 
     def answer(outcome: Outcome, second: int) -> bool:
-        return asked.take(result(outcome, at=AT + second * SECOND))
+        return new_board.take(result(outcome, at=AT + second * SECOND))
 
     def outcome() -> tuple[Outcome, str]:
-        latest = asked.latest("errors", now=AT + 9 * SECOND)
+        latest = new_board.latest("errors", now=AT + 9 * SECOND)
         return latest.outcome, latest.reason
 
     assert answer(Outcome.FAIL, 1)

@@ -1,4 +1,4 @@
-"""What a service may do to its caller, and how a terminal is written to."""
+"""Answers of a service to its caller, and output to a terminal."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Where the command line finds the operator API, a token for it, and its trust."""
+"""The sources of the URL of the operator API, of a token for it, and of its trust."""
 
 import ssl
 from collections.abc import Callable

@@ -51,7 +51,7 @@ def played(*steps: tuple[float, Outcome], seconds: float = 1) -> Recording:
 def found(
     file: Path, expect: str, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, list[str], ET.Element]:
-    """Return the status, what was told of clients, and the report of a replay."""
+    """Return the status, the verdicts on clients, and the report of a replay."""
     report = file.with_suffix(".xml")
     status = main(
         [
@@ -122,7 +122,7 @@ def test_recording_that_ends_before_any_verdict_fails(
     status, told, suite = found(file, "approved", capsys)
     assert status == 1
     assert "no event could be judged: Freeze D4713D60 of web_0 was still" in told[-1]
-    # Nobody asked either.
+    # No other VM asked either.
     assert (suite.get("errors"), suite.get("skipped")) == ("2", "1")
 
 

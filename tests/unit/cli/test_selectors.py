@@ -73,8 +73,8 @@ def test_names_together_with_selectors_are_refused(
         "window-set": ["--window", "22:00 1h"],
     }.get(name, [])
     command = VERBS[name].command
-    for names in (["h1"], ["--file", str(file)]):
-        ended = forewarn(*command.split(), *names, *needed, "--zone", "2")
+    for hosts in (["h1"], ["--file", str(file)]):
+        ended = forewarn(*command.split(), *hosts, *needed, "--zone", "2")
         assert (ended.status, ended.out) == (2, "")
         assert (
             f"{command} takes names or selectors, not both: h1 and --zone 2"

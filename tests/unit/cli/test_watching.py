@@ -1,4 +1,4 @@
-"""What is watched: the picture on a terminal, and streams that break."""
+"""The picture on a terminal that `--watch` redraws, and streams that break."""
 
 import io
 import signal

@@ -91,10 +91,10 @@ def test_leader_follows_after_a_refused_renewal() -> None:
 
 
 def test_leader_reads_its_own_row_or_another_term() -> None:
-    mine = lease.saw(leader(), row(term=5, beat=9, number=30), now=11.0)
-    assert mine.role is Role.LEADS
-    assert mine.seen == row(term=5, beat=9, number=30)
-    other = lease.saw(mine, row(term=6, holder="b", number=31), now=11.5)
+    own_seat = lease.saw(leader(), row(term=5, beat=9, number=30), now=11.0)
+    assert own_seat.role is Role.LEADS
+    assert own_seat.seen == row(term=5, beat=9, number=30)
+    other = lease.saw(own_seat, row(term=6, holder="b", number=31), now=11.5)
     assert (other.role, other.since) == (Role.FOLLOWS, 11.5)
 
 
@@ -182,10 +182,10 @@ def until_taken(age: float, offset: float, times: Times) -> float:
 def test_usual_lease_leaves_time_for_a_takeover_within_three_seconds() -> None:
     """The promise is 3 s at p90 after a kill, whenever it comes."""
     times, steps = Times(), [(step + 0.5) / 40 for step in range(40)]
-    found = sorted(
+    times_until_taken = sorted(
         until_taken(age * times.renew_every, offset * times.look_every, times)
         for age in steps
         for offset in steps
     )
-    assert found[len(found) * 9 // 10] <= 3.0 - 0.55
-    assert found[-1] <= 3.0 - 0.4
+    assert times_until_taken[len(times_until_taken) * 9 // 10] <= 3.0 - 0.55
+    assert times_until_taken[-1] <= 3.0 - 0.4

@@ -20,8 +20,8 @@ LINES_MAX = 400
 WIDTH_MAX = 100
 """The formatter leaves longer lines where it finds no place to break them."""
 COMPRESSED_BYTES_MAX = 85_000
-"""Of the modules that a page loads: a tenth of a second on a slow link of an operations
-room. The modules of other pages are loaded when they are opened."""
+"""Maximum size of the modules that a page loads: a tenth of a second on a slow link of
+an operations room. The modules of other pages are loaded when they are opened."""
 
 ASSETS = read_assets()
 TEXTS = {

@@ -26,8 +26,8 @@ def test_concurrent_observers_share_the_program_limit(tmp_path: Path) -> None:
 
     def look() -> None:
         arguments = (str(program), str(there))
-        asked = {f"v{number}": arguments for number in range(PROGRAMS_AT_ONCE_MAX)}
-        answers.extend(asker.ask(asked, parallel=PROGRAMS_AT_ONCE_MAX).values())
+        questions = {f"v{number}": arguments for number in range(PROGRAMS_AT_ONCE_MAX)}
+        answers.extend(asker.ask(questions, parallel=PROGRAMS_AT_ONCE_MAX).values())
 
     looks = [threading.Thread(target=look) for _ in range(QUESTIONS)]
     for thread in looks:
@@ -41,8 +41,8 @@ def test_concurrent_observers_share_the_program_limit(tmp_path: Path) -> None:
 
 def test_result_is_unknown_if_no_file_can_be_opened() -> None:
     asker = Asker(SystemClock())
-    words = ("/bin/true",)
+    command = ("/bin/true",)
     with no_more_files():
-        found = asker.ask({"v0": words, "v1": words}, parallel=2)
-    assert found == {"v0": Answer(status=None), "v1": Answer(status=None)}
-    assert asker.ask({"v0": words}, parallel=1)["v0"].status == 0
+        answers = asker.ask({"v0": command, "v1": command}, parallel=2)
+    assert answers == {"v0": Answer(status=None), "v1": Answer(status=None)}
+    assert asker.ask({"v0": command}, parallel=1)["v0"].status == 0

@@ -142,7 +142,7 @@ def kill(pid: int) -> None:
     eventually(lambda: shim.identity(pid), lambda alive: alive is None)
 
 
-# What a program is given
+# The input of a program
 
 
 def test_a_program_reads_the_call_and_inherits_nothing_else(bench: Bench) -> None:
@@ -178,7 +178,7 @@ def test_program_that_ignores_input_and_leaves_a_child_is_done(
     os.kill(int(bench.lines("left")[0]), signal.SIGKILL)
 
 
-# What its end means
+# The meaning of its exit status
 
 
 @pytest.mark.parametrize(
@@ -486,10 +486,10 @@ def test_observer_without_an_answer_yields_no_observation(
 
 
 def test_identities_distinguish_processes() -> None:
-    mine = shim.identity(os.getpid())
-    assert mine == shim.identity(os.getpid())
+    own_identity = shim.identity(os.getpid())
+    assert own_identity == shim.identity(os.getpid())
     # It began later than this program, which took more than a tick to load.
     with subprocess.Popen(["/bin/sleep", "60"]) as other:
-        assert mine != shim.identity(other.pid)
+        assert own_identity != shim.identity(other.pid)
         other.kill()
     assert shim.identity(0) is None

@@ -34,9 +34,15 @@ threading.Event().wait()
 
 def open_driver(directory: Path) -> CommandDriver:
     """Open a driver whose programs write a line each."""
-    words = ("/bin/sh", "-c", f'echo "$1" >> {directory}/log', "x", "{operation} {vm}")
+    command = (
+        "/bin/sh",
+        "-c",
+        f'echo "$1" >> {directory}/log',
+        "x",
+        "{operation} {vm}",
+    )
     return CommandDriver(
-        Programs(actions={Action.REBOOT: words}, timeouts={}, parallel=2),
+        Programs(actions={Action.REBOOT: command}, timeouts={}, parallel=2),
         records=directory / "records",
         clock=SystemClock(),
     )
@@ -68,8 +74,8 @@ def test_each_program_runs_once_even_if_the_service_is_killed(
             stdout=subprocess.PIPE,
         )
         assert service.stdout is not None
-        with service.stdout as said:
-            assert said.readline() == b"open\n"
+        with service.stdout as stdout:
+            assert stdout.readline() == b"open\n"
             # When it dies is the very thing that varies.
             threading.Event().wait(source.uniform(0, 0.4))
             service.send_signal(signal.SIGKILL)

@@ -18,7 +18,7 @@ SCRIPT = f'echo "$1" >> "$here/log"; {WAIT}'
 
 
 def test_waiting_programs_of_an_aborted_call_never_start(bench: Bench) -> None:
-    """The first may not be stopped, and goes on; a reboot of the rest, with no event
+    """The first may not be stopped, and continues; a reboot of the rest, with no event
     in any document, would come out of the blue."""
     driver = bench.open(SCRIPT, abortable=False, parallel=1)
     driver.begin(call_of("a", "b", "c"), now=NOW)
@@ -44,7 +44,7 @@ def test_unclaimed_old_record_starts_no_programs(bench: Bench) -> None:
     for _ in range(3):
         driver._watcher._process(driver._book.open_cases()[0])
     assert bench.lines() == ["a"]
-    # Asked after, it goes on.
+    # After a query it continues.
     assert probe_of(driver).state is ProbeState.RUNNING
     assert report_of(driver).verdict is Verdict.DONE
     assert bench.lines() == ["a", "b"]

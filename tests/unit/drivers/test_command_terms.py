@@ -23,7 +23,7 @@ def driver(tmp_path: Path) -> Iterator[CommandDriver]:
 def test_rest_of_a_call_starts_only_while_it_may(
     driver: CommandDriver, tmp_path: Path
 ) -> None:
-    # This replica leads when the first program starts, and then leads no more.
+    # This replica leads when the first program starts, and no longer leads after that.
     leads, asked = [True], threading.Event()
 
     def may_start() -> bool:

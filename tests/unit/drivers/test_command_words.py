@@ -45,12 +45,12 @@ def test_each_placeholder_has_the_value_of_the_call() -> None:
 
 def test_program_that_moves_a_vm_is_told_the_hosts_to_avoid() -> None:
     call = replace(call_of("web_0"), closed=("h3", "h4"), waiting=("h6", "h5"))
-    words = ("{closed}", "--not={waiting}")
-    assert not placeholders.arguments_problem(("x", *words), REDEPLOY)
-    assert expanded(call, *words) == ("h3,h4", "--not=h6,h5")
+    arguments = ("{closed}", "--not={waiting}")
+    assert not placeholders.arguments_problem(("x", *arguments), REDEPLOY)
+    assert expanded(call, *arguments) == ("h3,h4", "--not=h6,h5")
     for unsafe in (replace(call, closed=("-f",)), replace(call, waiting=("a,b",))):
         with pytest.raises(DriverError, match="cannot pass this name to a program"):
-            expanded(unsafe, *words)
+            expanded(unsafe, *arguments)
 
 
 def test_value_is_neither_expanded_again_nor_split() -> None:
@@ -59,9 +59,9 @@ def test_value_is_neither_expanded_again_nor_split() -> None:
 
 
 def test_other_braces_are_kept() -> None:
-    words = ('{"vm": "{vm}"}', "{}", "{0}", "${x y}")
-    assert not placeholders.arguments_problem(("x", *words), FREEZE)
-    assert expanded(call_of("a"), *words) == ('{"vm": "a"}', "{}", "{0}", "${x y}")
+    arguments = ('{"vm": "{vm}"}', "{}", "{0}", "${x y}")
+    assert not placeholders.arguments_problem(("x", *arguments), FREEZE)
+    assert expanded(call_of("a"), *arguments) == ('{"vm": "a"}', "{}", "{0}", "${x y}")
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,9 @@ def test_the_program_gets_none_of_the_variables_of_its_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FOREWARN_TOKEN", "secret")
-    found = python("import os; print(sorted(os.environ), os.getcwd())").run()
-    assert found.split("LC_CTYPE")[0].startswith("['HOME', 'LANG', 'PATH'")
-    assert found.endswith("/\n")
+    output = python("import os; print(sorted(os.environ), os.getcwd())").run()
+    assert output.split("LC_CTYPE")[0].startswith("['HOME', 'LANG', 'PATH'")
+    assert output.endswith("/\n")
 
 
 def test_a_run_ends_when_the_service_stops() -> None:

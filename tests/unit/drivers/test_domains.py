@@ -19,10 +19,10 @@ from tests.unit.drivers.test_simulated import NOW, call_of
 def test_marks_of_old_calls_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(domains, "DEEDS_KEPT", 2)
     journal = MemoryJournal()
-    kept = Domains(journal)
+    stored_domains = Domains(journal)
     for number in range(5):
         call = call_of(Action.REBOOT, f"web_{number}", operation=f"op-{number}")
-        kept.carry_out(task_of(call, None, begun=NOW, impact=HOUR), None)
+        stored_domains.carry_out(task_of(call, None, begun=NOW, impact=HOUR), None)
     assert sorted(journal.notes()) == [
         "deed:op-3.1.reboot",
         "deed:op-4.1.reboot",
@@ -35,12 +35,12 @@ def test_mark_of_a_newer_call_stays_when_an_older_one_is_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(domains, "DEEDS_KEPT", 1)
-    kept = Domains(MemoryJournal())
+    stored_domains = Domains(MemoryJournal())
     for number in range(2):
         call = call_of(operation=f"op-{number}")
-        kept.carry_out(task_of(call, None, begun=NOW, impact=HOUR), None)
+        stored_domains.carry_out(task_of(call, None, begun=NOW, impact=HOUR), None)
     mark = Mark(operation_id="op-1", generation=1, work="reboot")
-    assert kept.read(call_of(), now=NOW) == {"web_0": Reading(mark=mark)}
+    assert stored_domains.read(call_of(), now=NOW) == {"web_0": Reading(mark=mark)}
 
 
 def test_call_that_was_stopped_is_taken_over_as_a_failure() -> None:

@@ -1,4 +1,4 @@
-"""What the records of the command driver keep when the disk has no room for them."""
+"""The records of the command driver that remain when the disk has no room for them."""
 
 import json
 import resource

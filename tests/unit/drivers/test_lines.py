@@ -31,8 +31,8 @@ STEP = Call(
 
 
 def test_program_is_asked_about_each_vm_with_its_mark() -> None:
-    asked = [json.loads(line) for line in lines.questions_of(CALL).splitlines()]
-    assert asked == [
+    questions = [json.loads(line) for line in lines.questions_of(CALL).splitlines()]
+    assert questions == [
         {"vm": "web_0", "hosts": ["h1"], "mark": "op-1.2.reboot"},
         {"vm": "web_1", "hosts": ["h1"], "mark": "op-1.2.reboot"},
     ]
@@ -41,13 +41,13 @@ def test_program_is_asked_about_each_vm_with_its_mark() -> None:
 
 def test_program_observes_many_vms_with_one_line_each() -> None:
     vms = [f"vm_{number}" for number in range(1000)]
-    asked = [json.loads(line) for line in lines.questions_about(vms).splitlines()]
-    assert asked == [{"vm": vm} for vm in vms]
+    questions = [json.loads(line) for line in lines.questions_about(vms).splitlines()]
+    assert questions == [{"vm": vm} for vm in vms]
     expected = {"vm_1": ["h2", "h1"]}
     [first, second] = lines.questions_about(vms[:2], expected).splitlines()
     assert json.loads(first) == {"vm": "vm_0"}
     assert json.loads(second) == {"vm": "vm_1", "hosts": ["h2", "h1"]}
-    told = [
+    answers = [
         {"vm": "vm_0", "running": True, "host": "h1"},
         {"vm": "vm_1", "running": False, "host": "h1"},
         {"vm": "vm_2", "running": True},
@@ -60,7 +60,7 @@ def test_program_observes_many_vms_with_one_line_each() -> None:
         {"running": True},
         5,
     ]
-    text = "\n".join(["{", *(json.dumps(line) for line in told)])
+    text = "\n".join(["{", *(json.dumps(line) for line in answers)])
     observations = lines.observations_in(text, vms)
     assert list(observations) == vms
     assert {
@@ -182,12 +182,12 @@ def test_line_that_is_not_valid_or_about_others_tells_nothing(line: object) -> N
 
 
 def test_last_line_about_the_same_counts_and_reasons_are_bounded() -> None:
-    told = abilities(
+    by_host = abilities(
         {"host": "h2", "able": "no"},
         {"host": "h2", "able": "yes", "reason": "x" * 1000},
         {"host": "h1", "able": "unknown", "reason": 5},
     )
-    assert told["h1"] == (Ability(able=Able.UNKNOWN),)
-    [found] = told["h2"]
+    assert by_host["h1"] == (Ability(able=Able.UNKNOWN),)
+    [found] = by_host["h2"]
     assert found.able is Able.YES
     assert len(found.reason) == lines.REASON_CHARACTERS_MAX

@@ -82,9 +82,9 @@ def test_host_is_restarted_and_answers_with_another_boot_id(
 ) -> None:
     assert run("reboot-host.sh", "vi-1") == (0, "")
     assert restarts(states) == 1
-    asked = [run("host-answers.sh", "vi-1") for _ in range(3)]
-    assert asked[0] == (1, "h1 does not answer")
-    assert asked[-1] == (0, "")
+    answers = [run("host-answers.sh", "vi-1") for _ in range(3)]
+    assert answers[0] == (1, "h1 does not answer")
+    assert answers[-1] == (0, "")
 
 
 def test_step_that_runs_again_does_not_restart_the_host_twice(

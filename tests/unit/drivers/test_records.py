@@ -67,13 +67,13 @@ def accepted_until(records: Path, step: int) -> tuple[str, int]:
 @pytest.mark.system
 def test_a_crash_during_the_first_call_keeps_the_identity(tmp_path: Path) -> None:
     """Otherwise the call would be unknown, and an operator would have to resolve it."""
-    found: list[int] = []
+    counts: list[int] = []
     for step in range(1, STEPS_MAX):
         records = tmp_path / str(step)
         identity, status = accepted_until(records, step)
         again = CallDirectories(records)
         assert again.identity == identity, step
-        found.append(len(list(again.each())))
+        counts.append(len(list(again.each())))
         # The next start sees the same, and the next call can be accepted.
         again.accept(plan("op-2"))
         assert CallDirectories(records).identity == identity, step
@@ -82,8 +82,8 @@ def test_a_crash_during_the_first_call_keeps_the_identity(tmp_path: Path) -> Non
         assert status == -signal.SIGKILL
     else:
         raise AssertionError("the call takes too many steps")
-    assert found == sorted(found), "an accepted call stays"
-    assert (found[0], found[-1]) == (0, 1)
+    assert counts == sorted(counts), "an accepted call stays"
+    assert (counts[0], counts[-1]) == (0, 1)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -70,9 +70,9 @@ SYSTEM = [pytest.mark.system, pytest.mark.slow]
 
 @pytest.fixture
 def started() -> Iterator[list[Watch]]:
-    made: list[Watch] = []
-    yield made
-    for driver in made:
+    watches: list[Watch] = []
+    yield watches
+    for driver in watches:
         driver.stop()
 
 
@@ -84,13 +84,13 @@ def run(started: list[Watch], script: str) -> Watch:
 
 
 def take(of: Watch, count: int) -> list[str]:
-    found: list[str] = []
+    vms: list[str] = []
     eventually(
-        lambda: found.extend(sighting.vm for sighting in of.take()) or len(found),
+        lambda: vms.extend(sighting.vm for sighting in of.take()) or len(vms),
         lambda seen: seen >= count,
         what="sightings",
     )
-    return found
+    return vms
 
 
 @pytest.mark.system
@@ -106,16 +106,18 @@ def test_newest_line_of_a_vm_counts_and_invalid_lines_are_logged_once(
     )
     with caplog.at_level(logging.WARNING):
         of = run(started, script)
-        found: dict[str, bool] = {}
+        running_by_vm: dict[str, bool] = {}
         eventually(
             lambda: (
-                found.update({sighting.vm: sighting.running for sighting in of.take()})
-                or found.get("a")
+                running_by_vm.update(
+                    {sighting.vm: sighting.running for sighting in of.take()}
+                )
+                or running_by_vm.get("a")
             ),
             bool,
             what="the last line",
         )
-    assert found == {"a": True, "b": False}
+    assert running_by_vm == {"a": True, "b": False}
     assert caplog.text.count("invalid line") == 1
 
 

@@ -101,15 +101,15 @@ def test_free_times_are_the_hours_in_a_window_and_in_no_blackout(
 ) -> None:
     begin = BASE + hour * HOUR
     end = begin + length * HOUR
-    found = list(free_times(windows, blackouts, begin, end))
+    free = list(free_times(windows, blackouts, begin, end))
     hours = range(begin, end, HOUR)
     windowed = takewhile(lambda opening: opening.opens < end, openings(windows, begin))
     opened = [*windowed] if windows else [Opening(begin, end)]
-    assert {h for h in hours if any(t.opens <= h < t.closes for t in found)} == {
+    assert {h for h in hours if any(t.opens <= h < t.closes for t in free)} == {
         h
         for h in hours
         if any(opening.opens <= h < opening.closes for opening in opened)
         and clash(blackouts, h, h) is None
     }
-    assert found == sorted(found)
-    assert all(begin <= opening.opens < opening.closes <= end for opening in found)
+    assert free == sorted(free)
+    assert all(begin <= opening.opens < opening.closes <= end for opening in free)

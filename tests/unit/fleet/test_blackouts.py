@@ -91,9 +91,9 @@ def test_work_can_end_when_a_blackout_begins_and_begin_when_it_ends() -> None:
 
 def test_the_blackout_that_begins_first_is_named() -> None:
     lines = ["late 2026-12-22 2026-12-25", "early 2026-12-21 2026-12-23"]
-    found = clash([blackout_of(line) for line in lines], BASE, BASE + 3 * DAY)
-    assert found is not None
-    assert found.name == "early"
+    blackout = clash([blackout_of(line) for line in lines], BASE, BASE + 3 * DAY)
+    assert blackout is not None
+    assert blackout.name == "early"
 
 
 def test_coming_times_are_those_until_an_instant_and_the_next_one_of_each() -> None:
@@ -108,8 +108,8 @@ def test_host_is_not_announced_in_a_blackout_nor_worked_on() -> None:
     calendar = Calendar(
         [window(22, 4)], BASE, [blackout_of("b 2026-12-20T20:00 2026-12-21T06:00")]
     )
-    found = calendar.next_notice(BASE + 12 * HOUR, HOUR, HOUR)
-    assert found == BASE + DAY + 21 * HOUR
+    notice_at = calendar.next_notice(BASE + 12 * HOUR, HOUR, HOUR)
+    assert notice_at == BASE + DAY + 21 * HOUR
     # The notice would begin in the blackout, so it begins at its end.
     assert (
         calendar.next_notice(BASE + 21 * HOUR, 18 * HOUR, HOUR) == BASE + DAY + 6 * HOUR
@@ -147,10 +147,10 @@ def test_a_notice_that_always_begins_in_a_blackout_is_never_given() -> None:
 
 
 def test_blackout_over_several_windows_leaves_the_time_after_it() -> None:
-    found = free_times(
+    free = free_times(
         [window(22, 4)],
         [blackout_of("b 2026-12-20 2026-12-22T23:00")],
         BASE,
         BASE + 3 * DAY,
     )
-    assert list(found) == [Opening(BASE + 2 * DAY + 23 * HOUR, BASE + 3 * DAY)]
+    assert list(free) == [Opening(BASE + 2 * DAY + 23 * HOUR, BASE + 3 * DAY)]

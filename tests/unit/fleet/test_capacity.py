@@ -43,12 +43,25 @@ def test_vm_is_placed_on_a_host_that_is_up_with_a_free_place_and_no_operation(
 @pytest.mark.parametrize(("limit", "places"), [(None, UNLIMITED_PLACES), (3, 3)])
 def test_capacity_of_a_host_is_its_limit(limit: int | None, places: int) -> None:
     host = Host(name="h1", zone="1", pool="amd", capacity=limit, vcpu=limit)
-    found = capacity_of(host, use=(1, 2, 3), works=2)
-    sizes = (found.pool, found.vcpu_used, found.memory, found.memory_used)
+    host_capacity = capacity_of(host, use=(1, 2, 3), works=2)
+    sizes = (
+        host_capacity.pool,
+        host_capacity.vcpu_used,
+        host_capacity.memory,
+        host_capacity.memory_used,
+    )
     assert sizes == ("amd", 2, UNLIMITED, 3)
-    assert found.vcpu == (UNLIMITED if limit is None else limit)
-    assert (found.host, found.zone, found.places) == ("h1", "1", places)
-    assert (found.used, found.works, found.is_up) == (1, 2, True)
+    assert host_capacity.vcpu == (UNLIMITED if limit is None else limit)
+    assert (host_capacity.host, host_capacity.zone, host_capacity.places) == (
+        "h1",
+        "1",
+        places,
+    )
+    assert (host_capacity.used, host_capacity.works, host_capacity.is_up) == (
+        1,
+        2,
+        True,
+    )
 
 
 def test_fleet_in_a_table_of_another_file_is_read_from_the_parsed_table() -> None:

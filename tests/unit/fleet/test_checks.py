@@ -59,17 +59,17 @@ def test_address_owner_without_a_line_is_reported_by_name() -> None:
 
 
 def test_message_mentions_more_problems_only_above_the_limit() -> None:
-    problems_ = [
+    all_problems = [
         Problem(file="f", line=number, key="", message="is wrong")
         for number in range(PROBLEMS_MAX + 1, 0, -1)
     ]
-    all_of_them = FleetFileError(problems_[1:])
+    all_of_them = FleetFileError(all_problems[1:])
     assert all_of_them.message.endswith(f"\nf:{PROBLEMS_MAX}: is wrong")
-    assert FleetFileError(problems_).message.endswith("these are the first 50")
+    assert FleetFileError(all_problems).message.endswith("these are the first 50")
     # It goes from the process that reads large files to the service.
-    again = pickle.loads(pickle.dumps(FleetFileError(problems_)))
-    assert again.message == FleetFileError(problems_).message
-    assert again.problems == FleetFileError(problems_).problems
+    again = pickle.loads(pickle.dumps(FleetFileError(all_problems)))
+    assert again.message == FleetFileError(all_problems).message
+    assert again.problems == FleetFileError(all_problems).problems
 
 
 def test_vms_must_fit_into_the_vcpus_and_the_memory_of_their_host() -> None:

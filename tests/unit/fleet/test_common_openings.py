@@ -52,7 +52,7 @@ def slow_openings(window: Window, at: Micros) -> list[tuple[Micros, Micros]]:
     """Return the openings of a window around an instant, minute by minute of its days."""
     zone = ZoneInfo(window.timezone)
     moment = EPOCH + timedelta(microseconds=at)
-    found: list[tuple[Micros, Micros]] = []
+    all_openings: list[tuple[Micros, Micros]] = []
     for number in range(-10, 18):
         day = (moment + timedelta(days=number)).replace(hour=0, minute=0, second=0)
         if day.weekday() not in window.days:
@@ -63,8 +63,8 @@ def slow_openings(window: Window, at: Micros) -> list[tuple[Micros, Micros]]:
         while shown.astimezone(zone).replace(tzinfo=None) < wanted:
             shown += timedelta(minutes=15)
         opens = (shown - EPOCH) // timedelta(microseconds=1)
-        found.append((opens, opens + window.length))
-    return found
+        all_openings.append((opens, opens + window.length))
+    return all_openings
 
 
 def slow_search(groups: list[tuple[Window, ...]], at: Micros) -> Micros | None:

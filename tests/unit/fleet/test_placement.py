@@ -81,9 +81,9 @@ def test_host_with_a_silent_relay_is_the_last_choice_or_none() -> None:
     assert choose_host(VM, SET, origin=ORIGIN, candidates=[silent]) == "a"
     refused = replace(silent, needs_relay=True)
     assert choose_host(VM, SET, origin=ORIGIN, candidates=[refused]) is None
-    found = why_none(VM, SET, origin=ORIGIN, candidates=[HERE, refused])
-    assert found is not None
-    assert reason(NoCapacity(vm="v", why=found)) == (
+    why = why_none(VM, SET, origin=ORIGIN, candidates=[HERE, refused])
+    assert why is not None
+    assert reason(NoCapacity(vm="v", why=why)) == (
         "there is no host with capacity for v: it is on here; "
         "with a silent relay (`forewarn relay list`): a"
     )
@@ -91,15 +91,15 @@ def test_host_with_a_silent_relay_is_the_last_choice_or_none() -> None:
 
 @pytest.mark.clause("2.4", "6.3")
 def test_hosts_that_were_ruled_out_before_are_named_too() -> None:
-    found = why_none(
+    why = why_none(
         VM,
         SET,
         origin=ORIGIN,
         candidates=[HERE, candidate("a", vcpu=(1, 4))],
         too_small={"b": Unfit.VCPU, "c": Unfit.BUSY},
     )
-    assert found is not None
-    assert reason(NoCapacity(vm="v", why=found)) == (
+    assert why is not None
+    assert reason(NoCapacity(vm="v", why=why)) == (
         "there is no host with capacity for v: it is on here;"
         " in maintenance, or announced: c; with too few free vCPUs: b, a"
     )
@@ -188,14 +188,14 @@ def test_missing_destination_host_is_explained() -> None:
         candidate("i", memory=(1, 8)),
         *(candidate(f"f{n}", busy=True) for n in range(6)),
     ]
-    found = why_none(VM, SCALE_SET, origin=ORIGIN, candidates=candidates)
-    assert found is not None
-    assert found.on_host == "here"
+    why = why_none(VM, SCALE_SET, origin=ORIGIN, candidates=candidates)
+    assert why is not None
+    assert why.on_host == "here"
     assert (
         UnfitHosts(why=Unfit.BUSY, hosts=("b", "f0", "f1", "f2", "f3"), more=2)
-        in found.unfit
+        in why.unfit
     )
-    assert reason(NoCapacity(vm="v", why=found)) == (
+    assert reason(NoCapacity(vm="v", why=why)) == (
         "there is no host with capacity for v: it is on here; down: a;"
         " in maintenance, or announced: b, f0, f1, f2, f3 and 2 more;"
         " full: c; used by another fault domain of its scope: d;"
@@ -218,9 +218,9 @@ def test_missing_destination_host_is_explained() -> None:
 def test_reason_is_short_for_few_hosts(
     candidates: list[Candidate], expected: str
 ) -> None:
-    found = why_none(VM, SET, origin=ORIGIN, candidates=candidates)
-    assert found is not None
-    assert reason(NoCapacity(vm="v", why=found)) == expected
+    why = why_none(VM, SET, origin=ORIGIN, candidates=candidates)
+    assert why is not None
+    assert reason(NoCapacity(vm="v", why=why)) == expected
 
 
 def test_no_reason_is_given_if_a_host_is_available() -> None:

@@ -74,8 +74,8 @@ def fleet() -> TwoSources:
 
 
 def host(fleet: TwoSources, name: str) -> str:
-    found = fleet.records[Kind.HOST][name]
-    return f"{found.rack} {found.vcpu}"
+    record = fleet.records[Kind.HOST][name]
+    return f"{record.rack} {record.vcpu}"
 
 
 def test_an_inventory_that_changes_nothing_writes_nothing(fleet: TwoSources) -> None:
@@ -127,10 +127,12 @@ def test_a_vm_that_forewarn_moved_stays_until_the_inventory_moves_it(
         "vm web_0 stays on h2, where a migration moved it (the file says h1)"
     ]
     # The hypervisor's view catches up: the value is stored, and nothing else changes.
-    seen = FOUND.replace('name = "web_0"\nhost = "h1"', 'name = "web_0"\nhost = "h2"')
-    assert fleet.plan_found(seen).is_empty
-    fleet.find(seen)
-    assert not fleet.plan_found(seen).changes
+    inventory = FOUND.replace(
+        'name = "web_0"\nhost = "h1"', 'name = "web_0"\nhost = "h2"'
+    )
+    assert fleet.plan_found(inventory).is_empty
+    fleet.find(inventory)
+    assert not fleet.plan_found(inventory).changes
     assert fleet.find(FOUND) == ["~ vm web_0: host h2 → h1"]
 
 
@@ -161,16 +163,16 @@ def test_kept_vms_keep_their_host_and_scope(fleet: TwoSources) -> None:
     )
     wanted = replace(wanted, removals_max=removals_of("100%"))
     vms = fleet.records[Kind.VM]
-    kept = kept_with({Kind.VM: {"web_1", "new"}}, vms, wanted)
-    assert "h2" in kept.of(Kind.HOST)
-    assert {"web_1", "new"} <= set(kept.of(Kind.SCOPE))
+    kept_records = kept_with({Kind.VM: {"web_1", "new"}}, vms, wanted)
+    assert "h2" in kept_records.of(Kind.HOST)
+    assert {"web_1", "new"} <= set(kept_records.of(Kind.SCOPE))
     planned = plan(
         wanted,
         tenants=fleet.records[Kind.TENANT].values(),
         scopes=fleet.records[Kind.SCOPE].values(),
         hosts=fleet.records[Kind.HOST].values(),
         vms=vms.values(),
-        kept=kept,
+        kept=kept_records,
     )
     fleet.carry_out(planned.writes())
     assert set(fleet.records[Kind.VM]) == {"web_1"}
@@ -262,8 +264,8 @@ def test_a_wrong_limit_is_refused(text: str) -> None:
 def test_a_person_counts_first_for_what_fixes_a_vm(fleet: TwoSources) -> None:
     fixed = FOUND.replace("vcpu = 4\n", "vcpu = 4\nmovable = false\n")
     fleet.find(fixed)
-    found = fleet.records[Kind.VM]
-    assert fixing_source(found["web_0"]) is Authority.INVENTORY
-    assert fixing_source(found["web_1"]) is Authority.FILE
+    vms = fleet.records[Kind.VM]
+    assert fixing_source(vms["web_0"]) is Authority.INVENTORY
+    assert fixing_source(vms["web_1"]) is Authority.FILE
     fleet.apply(fixed)
     assert fixing_source(fleet.records[Kind.VM]["web_0"]) is Authority.FILE

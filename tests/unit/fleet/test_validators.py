@@ -149,8 +149,8 @@ def test_places_of_a_host_are_names_or_empty(key: str) -> None:
 def test_labels_of_a_host_can_be_typed_as_selectors(
     labels: tuple[tuple[str, str], ...], is_valid: bool
 ) -> None:
-    found = keys(host_faults(Host(name="h1", labels=labels)))
-    assert found == ([] if is_valid else ["labels"])
+    faulty_keys = keys(host_faults(Host(name="h1", labels=labels)))
+    assert faulty_keys == ([] if is_valid else ["labels"])
 
 
 @pytest.mark.parametrize("name", ["web_0", ".a", "a(b)", "Zürich-2", "ж" * 128])

@@ -35,10 +35,10 @@ ZONES = [
 
 
 def shown(window: Window, after: str, count: int) -> list[tuple[str, str]]:
-    found = itertools.islice(openings([window], parse_instant(after)), count)
+    first_openings = itertools.islice(openings([window], parse_instant(after)), count)
     return [
         (format_instant(opening.opens), format_instant(opening.closes))
-        for opening in found
+        for opening in first_openings
     ]
 
 

@@ -76,9 +76,9 @@ def test_image_is_built_once_for_the_same_packages(tmp_path: Path) -> None:
     tools, cache = packages(tmp_path / "tools"), tmp_path / "cache"
     first = build(tools, cache)
     assert first.kernel.read_bytes() == KERNEL
-    made = first.kernel.stat().st_mtime_ns
+    built_at = first.kernel.stat().st_mtime_ns
     assert build(tools, cache) == first
-    assert first.kernel.stat().st_mtime_ns == made
+    assert first.kernel.stat().st_mtime_ns == built_at
     (tools / "bin/busybox").write_bytes(b"another")
     assert build(tools, cache) != first
 

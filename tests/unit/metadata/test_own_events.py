@@ -117,7 +117,7 @@ def waits(gateway: LocalGateway, vm: str) -> list[str]:
 
 
 def test_event_details_do_not_name_other_objects() -> None:
-    """For any reason to wait, a VM sees no host, tenant, operation or foreign VM."""
+    """A reason to wait shows a VM no host, tenant, operation or foreign VM."""
     gateway = LocalGateway()
     for vm in ("web_0", "db_0"):
         gateway.enable(vm)

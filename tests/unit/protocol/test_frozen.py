@@ -50,12 +50,12 @@ def test_second_name_of_a_field_is_not_a_field() -> None:
 
 def test_maker_builds_an_instance_from_values() -> None:
     make = maker_of(Door, ["keys", "name", "is_open"])
-    made = make([("brass",), "front", False])
-    assert made == FRONT
-    assert type(made) is Door
-    assert hash(made) == hash(FRONT)
+    door = make([("brass",), "front", False])
+    assert door == FRONT
+    assert type(door) is Door
+    assert hash(door) == hash(FRONT)
     with pytest.raises(FrozenInstanceError):
-        setattr(made, "name", "back")  # noqa: B010
+        setattr(door, "name", "back")  # noqa: B010
     with pytest.raises(ValueError, match="values to unpack"):
         make([(), "front"])
 
@@ -85,8 +85,8 @@ def test_class_with_post_init_checks_is_refused() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_record_can_be_changed(kind: type[Any]) -> None:
     """It leaves out what a class would do when it is made: nothing, for these."""
-    made: Any = object.__new__(kind)
+    record: Any = object.__new__(kind)
     for field in fields(kind):
-        object.__setattr__(made, field.name, field.name)
-    assert changed(made) == made
-    assert changed(made, revision=7).revision == 7
+        object.__setattr__(record, field.name, field.name)
+    assert changed(record) == record
+    assert changed(record, revision=7).revision == 7

@@ -114,8 +114,8 @@ def test_hash_is_that_of_the_fields(way: Decorator) -> None:
     class Key:
         number: int
 
-    made: Any = Key
-    assert hash(made(number=1)) == hash(made(number=1)) == hash((1,))
+    slotted: Any = Key
+    assert hash(slotted(number=1)) == hash(slotted(number=1)) == hash((1,))
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_custom_repr_of_a_class_is_kept(way: Decorator) -> None:
         def __repr__(self) -> str:
             return "***"
 
-    made: Any = Secret
-    assert repr(made(text="word")) == "***"
+    slotted: Any = Secret
+    assert repr(slotted(text="word")) == "***"
 
 
 def test_original_class_is_not_kept_in_memory() -> None:
@@ -161,9 +161,9 @@ def test_original_class_is_not_kept_in_memory() -> None:
 
         weight: int = 1
 
-    found = weakref.ref(Parcel)
-    made: Any = frozen_dataclass(Parcel)
+    reference = weakref.ref(Parcel)
+    slotted: Any = frozen_dataclass(Parcel)
     del Parcel
     gc.collect()
-    assert found() is None
-    assert made.__slots__ == ("weight",)
+    assert reference() is None
+    assert slotted.__slots__ == ("weight",)

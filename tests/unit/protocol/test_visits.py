@@ -21,7 +21,7 @@ WORK = HostStep(kind=StepKind.WORK, name="flash")
 
 
 def visit(state: VisitState = VisitState.WORKING, **more: object) -> Visit:
-    made = Visit(
+    new_visit = Visit(
         visit_id="vi-1",
         request="ro-1",
         operation="op-1",
@@ -34,7 +34,7 @@ def visit(state: VisitState = VisitState.WORKING, **more: object) -> Visit:
         give_up_at=6,
         verified=2,
     )
-    return changed(made, **more)
+    return changed(new_visit, **more)
 
 
 @pytest.mark.parametrize("state", VisitState)
@@ -60,11 +60,11 @@ def test_ended_states_have_no_way_out() -> None:
 
 
 def test_visit_finds_its_steps() -> None:
-    made = visit()
-    assert made.key == "vi-1"
-    assert made.step(StepKind.WORK) is WORK
-    assert made.step(StepKind.EXIT) is None
-    assert made.current_kind is StepKind.WORK
+    one_visit = visit()
+    assert one_visit.key == "vi-1"
+    assert one_visit.step(StepKind.WORK) is WORK
+    assert one_visit.step(StepKind.EXIT) is None
+    assert one_visit.current_kind is StepKind.WORK
     assert visit(VisitState.DRAINING).current_kind is None
     assert set(STEP_OF_STATE.values()) == set(StepKind)
 

@@ -192,8 +192,8 @@ def test_every_key_of_a_written_file_is_found(
             text += f"{key} = {value}\n"
     tomllib.loads(text)
     lines = Lines(text.replace("\n", "\r\n") if crlf else text)
-    found = {key: line_of(lines, *key) for key in expected}
-    assert found == expected
+    numbers = {key: line_of(lines, *key) for key in expected}
+    assert numbers == expected
 
 
 @pytest.mark.slow

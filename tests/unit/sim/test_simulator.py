@@ -279,7 +279,7 @@ def test_port_in_use_is_skipped_or_an_error(loop: LoopThread) -> None:
 
 def test_shortage_of_open_files_is_reported_with_a_hint(loop: LoopThread) -> None:
     simulator = loop.call(lambda: Simulator(Terms(), ANYWHERE))
-    # Whatever other tests of this process have open.
+    # Other tests of this process may have files open.
     with open_files_up_to(66), pytest.raises(StartError) as refused:
         loop.wait(simulator.start())
     assert "3 VMs need 67 open files; " in refused.value.message

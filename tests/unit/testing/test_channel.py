@@ -158,8 +158,8 @@ def test_requests_of_a_program_can_be_awaited_and_asserted(talk: Talk) -> None:
     event = talk.done("freeze", vm="web_0")["event"]["EventId"]
     talk.done("withhold", vms=["web_0"])
     with program.running():
-        found = talk.done("wait_for_requests", vm="web_0", count=1)["requests"]
-        assert found[0]["method"] in {"GET", "POST"}
+        awaited = talk.done("wait_for_requests", vm="web_0", count=1)["requests"]
+        assert awaited[0]["method"] in {"GET", "POST"}
         assert talk.done("wait_for_approval", event=event, timeout=10)["by"] == "web_0"
     assert talk.done("status", event=event)["event"]["status"] == "Scheduled"
     talk.done("release")
@@ -313,9 +313,9 @@ def test_failed_start_of_a_world_keeps_the_current_one(talk: Talk) -> None:
 
 def test_a_recording_is_replayed(talk: Talk, tmp_path: Path) -> None:
     file = recordings.write(tmp_path / "life.jsonl", recordings.life())
-    told = talk.done("world", replay=str(file), clock="virtual")
-    assert told["hosts"] == []
-    program = Program(told["vms"][0]["url"])
+    world = talk.done("world", replay=str(file), clock="virtual")
+    assert world["hosts"] == []
+    program = Program(world["vms"][0]["url"])
     talk.done("advance", by="10s")
     event = talk.done("wait_for_event", type="Freeze", vm="web_0")["event"]["EventId"]
     answer = talk.say("assert_approved", event=event, by="web_0")
@@ -422,8 +422,8 @@ def test_invalid_line_does_not_end_the_channel(lines: list[dict[str, Any]]) -> N
 def test_every_verb_is_documented_with_its_keys() -> None:
     _, _, verbs = GUIDE.read_text(encoding="utf-8").partition("## Verbs")
     rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", verbs, re.MULTILINE)
-    told = {verb: tuple(re.findall(r"`(\w+)`", keys)) for verb, keys in rows}
-    assert told == {name: verb.keys for name, verb in VERBS.items()}
+    documented = {verb: tuple(re.findall(r"`(\w+)`", keys)) for verb, keys in rows}
+    assert documented == {name: verb.keys for name, verb in VERBS.items()}
 
 
 def test_vms_of_a_world_have_the_requested_names() -> None:

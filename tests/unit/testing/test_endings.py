@@ -209,14 +209,14 @@ def test_closing_a_world_judges_it_first() -> None:
 
 
 def test_world_closed_inside_its_with_block_is_judged_once() -> None:
-    seen: list[str] = []
+    messages: list[str] = []
     with ScheduledEvents(vms=1, profile="strict") as world:
         HttpClient(world.vms[0].url, timeout_seconds=5).ask("GET", "/metadata/nothing")
         try:
             world.close()
         except NotSeenError as error:
-            seen.append(error.message)
-    assert "clients deviated from the protocol" in seen[0]
+            messages.append(error.message)
+    assert "clients deviated from the protocol" in messages[0]
 
 
 def test_failed_test_reports_only_its_own_failure() -> None:

@@ -93,14 +93,14 @@ def date_of(instant: Micros) -> str:
 
 
 def test_strict_decoder_reports_no_warnings(healthy: list[Exchange]) -> None:
-    found = 0
+    count = 0
     for exchange, document in documents(healthy):
         reading = decode(exchange.body, underscored=exchange.version == PREVIEW)
         assert not reading.warnings
         assert all(notice.id_on_wire == notice.event_id for notice in reading.notices)
         assert len(reading.notices) == len(document["Events"])
-        found += len(reading.notices)
-    assert found > 1_000
+        count += len(reading.notices)
+    assert count > 1_000
 
 
 def test_documents_are_compact_and_have_the_members_of_their_version(
@@ -149,22 +149,24 @@ def test_document_values_match_the_protocol(healthy: list[Exchange]) -> None:
 def test_incarnation_increases_exactly_with_each_change(
     quick: list[Exchange], vm: str
 ) -> None:
-    seen = [exchange for _, exchange in newest(quick, vm) if exchange]
-    before_the_day = seen[:-1] if vm == "web_0" else seen
+    all_documents = [exchange for _, exchange in newest(quick, vm) if exchange]
+    before_the_day = all_documents[:-1] if vm == "web_0" else all_documents
     for one, other in pairwise(before_the_day):
         rise = other["DocumentIncarnation"] - one["DocumentIncarnation"]
         assert rise >= 0
         assert (rise > 0) == (one["Events"] != other["Events"])
-    assert len({document["DocumentIncarnation"] for document in seen}) > (vm != "gpu_1")
+    assert len({document["DocumentIncarnation"] for document in all_documents}) > (
+        vm != "gpu_1"
+    )
 
 
 def test_scope_starts_with_an_empty_document_and_restarts_after_a_day(
     quick: list[Exchange],
 ) -> None:
-    seen = newest(quick, "web_0")
-    assert seen[0][1] == {"DocumentIncarnation": 1, "Events": []}
-    assert seen[-2][1]["DocumentIncarnation"] > 30
-    assert seen[-1][1] == {"DocumentIncarnation": 1, "Events": []}
+    exchanges = newest(quick, "web_0")
+    assert exchanges[0][1] == {"DocumentIncarnation": 1, "Events": []}
+    assert exchanges[-2][1]["DocumentIncarnation"] > 30
+    assert exchanges[-1][1] == {"DocumentIncarnation": 1, "Events": []}
 
 
 def test_events_only_move_forward_and_never_return(quick: list[Exchange]) -> None:

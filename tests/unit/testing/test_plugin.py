@@ -165,21 +165,21 @@ def test_failure_message_has_events_and_requests(
 
 def _told(lines: list[str]) -> str:
     """Return the output of a run without the parts that differ between runs."""
-    kept: list[str] = []
+    lines_kept: list[str] = []
     in_section = False
     for line in lines:
         if re.match(r"_{3,} .* _{3,}$", line):
-            kept += ["", line.strip("_ ")]
+            lines_kept += ["", line.strip("_ ")]
             # Errors outside a test's code have only a message.
             in_section = line.strip("_ ").startswith("ERROR")
         elif re.match(r"-{3,} .* -{3,}$", line):
             in_section = "Scheduled Events" in line
-            kept += [line.strip("- ")] if in_section else []
+            lines_kept += [line.strip("- ")] if in_section else []
         elif line.startswith(("====", "____")):
             in_section = False
         elif in_section or line.startswith(("E  ", ">")):
-            kept.append(line.replace("    ", "  ", 1))
-    text = "\n".join(kept).strip() + "\n"
+            lines_kept.append(line.replace("    ", "  ", 1))
+    text = "\n".join(lines_kept).strip() + "\n"
     return re.sub(r"127\.0\.0\.1:\d+|at 0x[0-9a-f]+", "...", text)
 
 

@@ -92,9 +92,9 @@ def test_each_accepted_setting_has_an_effect(name: str) -> None:
         check_settings(settings)
         loaded = Setup(fleet="", settings=settings).load()
         limit = loaded.metadata.rate_limit
-        told = loaded.simulated
-        lists = told.faults, told.target_hosts, told.limited
-        return policy(loaded), impacts(loaded), limit, lists, told.host_step
+        simulated = loaded.simulated
+        lists = simulated.faults, simulated.target_hosts, simulated.limited
+        return policy(loaded), impacts(loaded), limit, lists, simulated.host_step
 
     for value in (VALUES.get(name), "77", "77s"):
         if value is None:

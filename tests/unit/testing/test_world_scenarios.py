@@ -57,17 +57,17 @@ def test_scenario_pauses_until_the_test_advances_time() -> None:
             scenario="live-migration", clock="virtual", seed=0, expect="asked"
         ) as world:
             vm = world.vm("web_0")
-            seen: list[tuple[str, str]] = []
+            statuses: list[tuple[str, str]] = []
             for _ in range(8):
                 [event] = [*vm.events, None][:1]
                 status = "none" if event is None else str(event.status)
-                seen.append((world.now.strftime("%H:%M:%S"), status))
+                statuses.append((world.now.strftime("%H:%M:%S"), status))
                 # Delays of clients do not change the time of the world.
                 Program(vm.url).events()
                 Program(vm.url).events()
-                if len(seen) > 1:
+                if len(statuses) > 1:
                     world.advance("4m")
-            return seen
+            return statuses
 
     first = told()
     assert first[:3] == [

@@ -1,4 +1,4 @@
-"""What an alert server answered, and the words for it."""
+"""The answers of an alert server, and the text for them."""
 
 from __future__ import annotations
 

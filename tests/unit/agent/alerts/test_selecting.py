@@ -1,4 +1,4 @@
-"""Which alerts count, as the settings write it."""
+"""The selection of alerts that count, as the settings define it."""
 
 from __future__ import annotations
 

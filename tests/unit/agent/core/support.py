@@ -49,7 +49,7 @@ WAKES_MAX = 2_000
 """In one `sleep`: more is a busy loop."""
 
 AT_ONCE = GoneAfter(scheduled=0, started=0, empty=0, reset=0)
-"""What most stories want: the second answer without an event is believed."""
+"""Setting that most stories use: the second answer without an event is believed."""
 
 DRAIN = Handler(name="drain")
 FLUSH = Handler(name="flush")

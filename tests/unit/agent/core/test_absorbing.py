@@ -1,4 +1,4 @@
-"""What comes in: documents that are old, cut short, or odd."""
+"""Documents that arrive old, truncated or odd."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_event_that_returns_after_recovery_is_prepared_again() -> None:
     assert life.begun()[-1] == ("E1", "prepare", "drain")
     life.end("drain")
     life.end("flush")
-    # What was approved stays so.
+    # An approval stays.
     assert life.sent == ["E1"]
     gone(life)
     life.end("flush")

@@ -98,7 +98,7 @@ def test_group_requests_its_longest_timeout() -> None:
 @pytest.mark.parametrize(
     ("wishes", "left_of_them", "first"),
     [
-        # What the modest leave is for those who want more.
+        # The time that modest groups leave is for those that want more.
         ((300, 4), 30, 26),
         ((100, 9, 6), 30, 15),
         ((9, 6, 100), 30, 9),

@@ -1,4 +1,4 @@
-"""What public clients do wrong, and this one does not: one test for each."""
+"""Bugs of public clients that this one does not have: one test for each."""
 
 from __future__ import annotations
 
@@ -187,8 +187,10 @@ def test_name_without_a_number_is_not_a_scale_set_name() -> None:
 def test_no_recovery_is_skipped_when_several_events_end_together() -> None:
     handlers = tuple(Handler(name=f"h{number}") for number in range(4))
     rules = tuple(
-        prepare((drain.name,), name=drain.name, description=drain.name)
-        for drain in handlers
+        prepare(
+            (each_handler.name,), name=each_handler.name, description=each_handler.name
+        )
+        for each_handler in handlers
     )
     life = Life(policy(*handlers, rules=rules))
     life.poll(*(notice(f"E{n}", description=f"h{n}") for n in range(4)))

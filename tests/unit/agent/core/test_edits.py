@@ -158,7 +158,7 @@ def test_nothing_starts_while_the_endpoint_is_down_after_a_restart() -> None:
     life.poll(notice())
     life.restart()
     life.give()
-    # What still runs goes on; nothing more is begun.
+    # A run that has begun continues; no other is begun.
     life.end("drain")
     life.sleep(5 * MINUTE)
     assert life.begun() == [("E1", "prepare", "drain")]

@@ -105,7 +105,7 @@ def test_answers_determine_the_gate_state(
     assert state_of(gate, terms, START) is state
 
 
-# What holds an approval back
+# Reasons to hold an approval back
 
 
 def test_without_alerts_an_event_is_approved_at_the_first_answer() -> None:
@@ -208,7 +208,7 @@ def test_alerts_of_an_earlier_event_do_not_delay_a_later_one() -> None:
     assert life.sent == ["E2"]
 
 
-# What is never held back
+# Approvals that are never held back
 
 
 def test_preparation_does_not_wait_for_the_gate() -> None:

@@ -64,7 +64,7 @@ def pass_seconds(life: Life, count: int, *shown: Notice) -> None:
         life.poll(*shown)
 
 
-# What a document says.
+# The content of a document.
 
 
 @pytest.mark.clause("8.1", "8.7")

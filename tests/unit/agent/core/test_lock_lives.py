@@ -117,10 +117,10 @@ class Resident:
         self.policy = policy
         self.random = random
         self.memory = Memory(lost_journal=True)
-        """What its journal has."""
+        """The content of its journal."""
         self.is_up = False
         self.waiting: list[tuple[Micros, Input]] = []
-        """What comes in, and when; lost when it ends."""
+        """Its inputs and the times at which they arrive; lost when it ends."""
         self.notices: dict[str, Notice] = {}
         self.ends: dict[str, Micros] = {}
         """When each event that has started is over."""

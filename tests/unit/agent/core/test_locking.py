@@ -182,7 +182,7 @@ def test_event_without_not_before_waits_for_the_lock_without_limit() -> None:
     assert agent.waits["E1"] == "waits for the lock web: vm7 has it"
 
 
-# What takes it
+# Events that take it
 
 
 @pytest.mark.parametrize("kind", ["Preempt", "Terminate"])
@@ -325,7 +325,7 @@ def test_returning_event_takes_the_lock_again() -> None:
     gone(agent)
     assert agent.lock_asked[-1] == release(2)
     agent.poll(notice(), times=2)
-    # What was asked is answered before the next is asked.
+    # A request is answered before the next is sent.
     agent.lock_says(RELEASED)
     assert agent.lock_asked[-1] == take(3)
     agent.lock_says(TAKEN)

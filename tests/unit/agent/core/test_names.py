@@ -1,4 +1,4 @@
-"""Whose event it is."""
+"""The VM that an event belongs to."""
 
 from __future__ import annotations
 

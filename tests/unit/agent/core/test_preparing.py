@@ -265,7 +265,7 @@ def test_agent_restarted_as_observer_starts_no_handlers() -> None:
     gone(life)
     life.sleep(MINUTE)
     assert life.begun() == [("E1", "prepare", "drain")]
-    # What it owes it pays when it may act again.
+    # Pending recoveries begin when it may act again.
     life.restart(policy(DRAIN, FLUSH))
     life.give()
     assert life.begun()[1:] == [("E1", "recover", "drain")]

@@ -91,7 +91,7 @@ def test_every_presence_handles_or_rejects_every_answer(
         assert presence.step(before, answer).value == wanted
 
 
-# What an answer says.
+# The content of an answer.
 
 
 @pytest.mark.clause("2.10", "8.1")
@@ -237,7 +237,7 @@ def test_one_answer_alone_does_not_end_an_event() -> None:
         ((Answer.EMPTY, Answer.MISSING), 1),
         ((Answer.EMPTY, Answer.RESET), 1),
         ((Answer.MISSING, Answer.RESET), 1),
-        # These add nothing to what is known, and it goes on.
+        # These add no information, and it continues.
         ((Answer.MISSING, Answer.EMPTY), 0),
         ((Answer.RESET, Answer.MISSING), 0),
         ((Answer.RESET, Answer.EMPTY), 0),

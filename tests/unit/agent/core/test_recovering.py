@@ -429,7 +429,7 @@ def test_kill_time_of_a_stopped_run_is_stored() -> None:
     assert life.task().steps[-1].kill_at == life.stops[-1].kill_at
 
 
-# What is over is forgotten.
+# An ended event is forgotten.
 
 
 def test_finished_event_is_forgotten_after_a_day() -> None:

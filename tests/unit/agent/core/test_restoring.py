@@ -1,4 +1,4 @@
-"""Recovery after a lost journal: what is `always`, once, when no event goes on."""
+"""Recovery after a lost journal: what is `always`, once, when all events have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a run may go on."""
+"""The time limits of a run."""
 
 import threading
 

@@ -136,7 +136,7 @@ MOUNTS = """\
 714 700 8:1 /var/lib/{made}/hosts /etc/hosts rw,relatime - ext4 /dev/sda1 rw
 715 700 0:52
 """
-"""What a container sees; elsewhere there may be the id of another."""
+"""Mount table of a container; elsewhere there may be the ID of another."""
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_stopping_container_is_awaited(story: Story) -> None:
     )
 
 
-# What is no longer as it was
+# Containers that have changed
 
 
 def test_removal_of_a_container_with_rm_is_reported(story: Story) -> None:

@@ -264,7 +264,7 @@ def test_missing_server_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
     handler = worker(proxy, tmp_path, servers=("app/web_1", "www/{vm}"))
     with pytest.raises(HandlerError, match="there is no server www/web_1 at /"):
         prepare(handler)
-    # What was there is drained nevertheless: the event comes in any case.
+    # The servers that are there are drained nevertheless: the event comes in any case.
     assert admins(proxy)["app/web_1"] == 8
 
 

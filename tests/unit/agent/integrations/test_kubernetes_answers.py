@@ -1,4 +1,4 @@
-"""What an API server must say before it is believed: objects, pages, changes, NotFound."""
+"""Answers of an API server that are believed: objects, pages, changes, NotFound."""
 
 import copy
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What others read of a node: its label for load balancers, and its conditions."""
+"""Marks of a node that others read: its label for load balancers, its conditions."""
 
 import json
 import re
@@ -169,7 +169,7 @@ def test_reboot_is_not_marked_as_preemption(cluster: Cluster) -> None:
 def test_condition_without_a_known_start_time_contains_no_time(
     cluster: Cluster, more: dict[str, Any], begins: str
 ) -> None:
-    """Where a message has no colon, Karpenter's provider takes no moment from it."""
+    """Karpenter's provider takes no moment from a message without a colon."""
     worker = cluster.worker(drain=False, aks_conditions=True)
     cluster.prepare(worker, notice("Preempt", **more))
     assert condition(cluster, PREEMPTION)[2].startswith(begins)

@@ -1,4 +1,4 @@
-"""What a handler remembers of its own doing: its own, and no other kind's."""
+"""The memo of a handler: its own actions, and those of no other kind."""
 
 from pathlib import Path
 

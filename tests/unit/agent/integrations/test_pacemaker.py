@@ -145,7 +145,7 @@ def test_recovery_waits_until_the_node_is_online(story: Story) -> None:
     assert handler.recover() == "n1 hosts resources again"
 
 
-# What others set stays
+# Values that others set stay
 
 
 def test_standby_by_an_operator_is_kept(story: Story) -> None:
@@ -276,7 +276,7 @@ def test_operator_standby_of_another_node_does_not_cancel_ours(story: Story) -> 
     assert message.endswith("waiting for db to run on another node")
 
 
-# What does not move
+# Resources that do not move
 
 
 def test_remaining_resource_is_named(story: Story) -> None:
@@ -431,7 +431,7 @@ def test_cluster_that_ignores_node_health_is_an_error(story: Story) -> None:
     assert story.handler('mode = "health"').check() == [message]
 
 
-# What the commands say
+# Output of the commands
 
 
 @pytest.mark.parametrize("status", [102, 105])

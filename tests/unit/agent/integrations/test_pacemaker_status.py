@@ -1,4 +1,4 @@
-"""What crm_mon says of a cluster, as several versions say it."""
+"""The status of a cluster that crm_mon prints, in the forms of several versions."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_output_of_old_versions_is_parsed() -> None:
     assert database.need == ("db", True)
     assert cluster.others("n1") == ()
     assert cluster.others("n2") == ("n1",)
-    # What has failed does not run.
+    # A failed resource does not run.
     assert cluster.lacks([("web", False)], "n1") == ("web",)
     assert cluster.lacks([("db", True)], "n2") == ()
 

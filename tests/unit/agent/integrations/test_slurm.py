@@ -172,7 +172,7 @@ def test_jobs_are_requeued_when_the_configured_time_is_left(story: Story) -> Non
     assert story.slurm.orders()[-1] == "scontrol requeue 13"
 
 
-# What others hold stays
+# Nodes that others hold stay
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_check_reports_missing_programs_and_nodes(story: Story) -> None:
 def test_check_reports_a_user_without_permission(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the user's number and, where there is one, the accounting's word."""
+    """The user ID decides or, if there is one, the accounting's entry."""
     monkeypatch.setattr(os, "geteuid", lambda: 64030)
     assert story.handler().check() == []
     monkeypatch.setattr(os, "geteuid", lambda: 12345)

@@ -175,7 +175,7 @@ def test_removed_event_ends_the_wait(story: Story) -> None:
         handler.worker.prepare(JOB, context)
 
 
-# What does not come up again
+# Units that do not start again
 
 
 def test_failed_unit_is_retried_and_does_not_delay_others(story: Story) -> None:

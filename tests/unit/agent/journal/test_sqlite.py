@@ -1,4 +1,4 @@
-"""What the journal's file does beyond the port: faults of the disk, other programs."""
+"""The journal's file beyond the port: faults of the disk, other programs."""
 
 import os
 import sqlite3
@@ -99,7 +99,7 @@ def test_requested_approvals_survive_a_crash_until_decided(path: Path) -> None:
     assert list(journal.take_orders()) == ["E1"]
     sqlite.order_approval(path, "E2", now=START)
     journal.save(memory)
-    # What was ordered meanwhile stays.
+    # A command that came meanwhile stays.
     assert list(journal.take_orders()) == ["E2"]
     journal.save(memory)
     journal.close()
@@ -218,7 +218,7 @@ def test_journal_without_a_valid_header_is_set_aside_at_startup(
 def test_journal_with_a_zeroed_header_is_set_aside_without_its_lock(
     path: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
-    """Where the lock that knows of it is lost, too."""
+    """The lock file that shows that it is a journal is lost, too."""
     worked(path)
     path.write_bytes(spoil(path.read_bytes()))
     path.with_name("agent.db.lock").unlink()
@@ -269,7 +269,7 @@ def test_header_lost_while_running_leads_to_a_new_file(path: Path) -> None:
     other.close()
     with path.open("r+b") as file:
         file.write(bytes(8_192))
-    # What has been read is not read again, until memory is short.
+    # Entries that were read are not read again, until memory is short.
     journal._file.run("PRAGMA shrink_memory")
     assert not journal.take_orders()
     assert journal.load() == MEMORY

@@ -1,6 +1,6 @@
 """The agent dies at each write of its journal, with a lock before the approval.
 
-Whatever write it is, the event is approved only while the lock is held, and the lock is
+At every write, the event is approved only while the lock is held, and the lock is
 released at the end: the lock outlives the agent, and no other agent would release it.
 """
 

@@ -1,4 +1,4 @@
-"""What is peculiar to a lock in a directory that VMs share."""
+"""Behavior that only a lock in a directory that VMs share has."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_old_states_and_drafts_are_removed_later(tmp_path: Path) -> None:
 
 
 def test_writer_with_an_outdated_state_changes_nothing(tmp_path: Path) -> None:
-    """What it has read is so old that even the file of the next state is gone."""
+    """The state that was read is so old that the file of the next state is removed."""
     lock, other = directory_lock(tmp_path), directory_lock(tmp_path)
     read = lock._register.read
     page = read(context())

@@ -38,7 +38,7 @@ def client(server: FakeFleetLock, **more: str) -> FleetLock:
     return FleetLock(settings, clock=SystemClock())
 
 
-# What is sent
+# Requests
 
 
 ZINCATI_BODY = b"""{
@@ -98,7 +98,7 @@ def test_token_is_sent_as_bearer_authorization(tmp_path: Path) -> None:
     assert dict(fake.came[0].headers)["Authorization"] == "Bearer s3cret"
 
 
-# What is answered
+# Responses
 
 WEB_PAGE = "a web page: is this a proxy or a login page instead of a FleetLock server?"
 UNFOLLOWED = "which is not followed: set the server's final URL"

@@ -1,4 +1,4 @@
-"""What is peculiar to the locks that keep a list: Leases and keys of Consul."""
+"""Behavior that only locks with a list of holders have: Leases and keys of Consul."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What happened, in words for people."""
+"""Events described in sentences for people."""
 
 from dataclasses import replace
 
@@ -71,7 +71,7 @@ def test_withheld_event_is_an_error_and_still_starts() -> None:
 def test_severity_of_a_handler_follows_its_result(
     ended: StepState | None, ending: str, grave: Severity
 ) -> None:
-    # What the handler said of itself is for people alone.
+    # The text of the handler itself is for people only.
     detail = "prepare: failed: so it says"
     reports = told_of(NoteKind.HANDLER, detail, handler="drain", ended=ended)
     assert title(reports) == f"web_0: Reboot {ending}"

@@ -116,7 +116,7 @@ def test_lost_request_is_repeated_with_another_transaction_id(
 
     def deaf(packet: bytes) -> list[bytes]:
         questions.append(packet)
-        # What comes late answers a question that is over.
+        # A late answer belongs to an earlier question.
         late = answered(questions[0], OFFER, named(bytes((10, 9, 9, 9))))
         return [late, answered(packet, OFFER, named())] if len(questions) > 2 else []
 

@@ -1,4 +1,4 @@
-"""Where an agent looks for its endpoint, and whom it asks."""
+"""The sources in which an agent looks for its endpoint."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -71,7 +71,7 @@ def test_dhcp_is_not_used_before_the_default_address_was_tried(tmp_path: Path) -
     # It did not answer: now they are asked, while it is tried again.
     assert story.places() == (DEFAULT,)
     assert story.network.asked == 1
-    # What has not been tried is next.
+    # An address that has not been tried is next.
     assert story.places() == (*TOLD, DEFAULT)
     assert story.places() == (DEFAULT, *TOLD)
     assert story.network.asked == 1

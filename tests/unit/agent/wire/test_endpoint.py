@@ -257,7 +257,7 @@ class TestApprovals:
             (b"welcome", "Text/HTML; charset=utf-8"),
             (b"", "text/html"),
             (b"x", "application/xhtml+xml"),
-            # Whatever it calls itself.
+            # Its name for itself does not matter.
             (b"<html>", "application/json"),
             (b"\xef\xbb\xbf\r\n <?xml?>", "text/plain"),
         ],

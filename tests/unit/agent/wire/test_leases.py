@@ -1,4 +1,4 @@
-"""What DHCP clients have noted, each in its own form."""
+"""The leases that DHCP clients have stored, each in its own form."""
 
 import os
 from pathlib import Path

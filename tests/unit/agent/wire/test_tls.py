@@ -1,4 +1,4 @@
-"""What is asked of TLS: authorities, and no version that is broken."""
+"""Requirements on TLS: authorities, and no version that is broken."""
 
 import ssl
 

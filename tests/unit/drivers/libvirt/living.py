@@ -75,8 +75,8 @@ class Living:
 
     def state(self, host: str = "h1") -> list[int]:
         """Return the state of web_0."""
-        found: list[int] = self.libvirts.domain("web_0", host).state()
-        return found
+        state: list[int] = self.libvirts.domain("web_0", host).state()
+        return state
 
     def has(self, host: str) -> bool:
         """Return whether a host has a domain web_0."""

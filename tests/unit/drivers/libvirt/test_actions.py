@@ -1,4 +1,4 @@
-"""The actions on a VM of libvirt, also where they do not go well."""
+"""The actions on a VM of libvirt, with their failures."""
 
 import threading
 from pathlib import Path
@@ -162,8 +162,8 @@ def test_guest_that_does_not_shut_down_is_ended_after_its_time(tmp_path: Path) -
     living = Living(tmp_path, shutdown=0.05)
     living.libvirts.start("web_0", "h1")
     living.libvirts.set("web_0", "h1", obeys=False)
-    said = ["web_0 did not shut down in time, and was ended"]
-    assert living.do("reboot") == (DONE_STATUS, said)
+    lines = ["web_0 did not shut down in time, and was ended"]
+    assert living.do("reboot") == (DONE_STATUS, lines)
     assert living.state()[0] == RUNNING
 
 
@@ -181,21 +181,21 @@ def test_guest_without_a_definition_restarts_in_its_process(
     living.libvirts.start("web_0", "h1")
     living.libvirts.set("web_0", "h1", obeys=obeys)
     living.libvirts.domain("web_0", "h1").undefineFlags(0)
-    said = [] if obeys else ["web_0 did not restart in time, and was reset"]
-    assert living.do("reboot") == (DONE_STATUS, said)
+    lines = [] if obeys else ["web_0 did not restart in time, and was reset"]
+    assert living.do("reboot") == (DONE_STATUS, lines)
     assert living.state()[0] == RUNNING
 
 
 @pytest.mark.parametrize("action", ["freeze", "pause", "reboot", "stop"])
 def test_vm_that_its_user_shut_down_stays_off(living: Living, action: str) -> None:
     shut_down(living)
-    said = ["web_0 did not run before, and stays so"]
-    assert living.do(action) == (DONE_STATUS, said)
+    lines = ["web_0 did not run before, and stays so"]
+    assert living.do(action) == (DONE_STATUS, lines)
     assert living.state() == BY_GUEST
     # The second half does not start it either, even after a restart of the host.
     living.libvirts.set("web_0", "h1", reason=0)
     for half in ("resume", "start"):
-        assert living.do(half, operation="op-1.2") == (DONE_STATUS, said)
+        assert living.do(half, operation="op-1.2") == (DONE_STATUS, lines)
     assert living.state() == [SHUTOFF, 0]
 
 
@@ -388,7 +388,7 @@ def test_migration_whose_outcome_nobody_can_tell_is_unknown(
     thread.start()
     domain = living.libvirts.domain("web_0", "h1")
     eventually(lambda: domain.jobInfo()[0], bool)
-    # Both hosts are away before the end of the migration is told.
+    # Both hosts are away before the end of the migration is reported.
     files = [living.libvirts.fault(host, "down") for host in ("h1", "h2")]
     slow.unlink()
     thread.join()
@@ -406,13 +406,13 @@ def test_redeployed_vm_starts_on_the_other_host(
     if not is_persistent:
         living.leave("freeze")
         living.libvirts.domain("web_0", "h1").undefineFlags(0)
-    said = ["vm-host: h2"]
-    assert living.do("redeploy", to_host="h2") == (DONE_STATUS, said)
+    lines = ["vm-host: h2"]
+    assert living.do("redeploy", to_host="h2") == (DONE_STATUS, lines)
     assert (living.has("h1"), living.state("h2")[0]) == (False, RUNNING)
     assert living.libvirts.domain("web_0", "h2").isPersistent() == is_persistent
     assert living.mark("h2") == ("op-1.1.redeploy", "done")
     again = living.do("redeploy", operation="op-1.2", to_host="h2")
-    assert again == (DONE_STATUS, said)
+    assert again == (DONE_STATUS, lines)
 
 
 @pytest.mark.parametrize("stop", [ASKED, ""])

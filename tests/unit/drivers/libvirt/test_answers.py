@@ -90,7 +90,7 @@ def test_mark_that_cannot_be_told_has_no_reading(
 
 
 def test_invalid_parts_of_an_answer_are_left_out() -> None:
-    found = [
+    parts = [
         5,
         {"vm": 5, "presence": "here"},
         {"vm": "a", "presence": "there"},
@@ -100,7 +100,7 @@ def test_invalid_parts_of_an_answer_are_left_out() -> None:
         {"vm": "e", "presence": "down", "mark": None},
         {"vm": "f", "presence": "unknown"},
     ]
-    assert answer_in(found) == {
+    assert answer_in(parts) == {
         "b": MARKED,
         "c": SPOILED,
         "d": SPOILED,

@@ -62,9 +62,9 @@ def test_state_has_a_presence(state: int, reason: int, presence: str) -> None:
     ],
 )
 def test_event_leaves_a_presence(event: int, detail: int, presence: str) -> None:
-    seen = state_after_event(event, detail)
-    assert seen is not None
-    assert seen.presence == presence
+    state = state_after_event(event, detail)
+    assert state is not None
+    assert state.presence == presence
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,18 @@ def test_killed_qemu_reads_the_same_in_the_state_and_in_the_event() -> None:
 
 def test_list_tells_what_runs_and_why_others_do_not() -> None:
     memory = Memory()
-    found = {"a": RUNS, "b": CRASHED, "c": guest_state(5, 5), "d": guest_state(5, 1)}
-    assert memory.list(found) == {"a": RUNS, "b": CRASHED, "d": guest_state(5, 1)}
-    assert memory.list(found) == {}
+    states_by_vm = {
+        "a": RUNS,
+        "b": CRASHED,
+        "c": guest_state(5, 5),
+        "d": guest_state(5, 1),
+    }
+    assert memory.list(states_by_vm) == {
+        "a": RUNS,
+        "b": CRASHED,
+        "d": guest_state(5, 1),
+    }
+    assert memory.list(states_by_vm) == {}
 
 
 def test_vm_that_stopped_without_a_connection_has_failed() -> None:
@@ -126,8 +135,8 @@ def test_guest_whose_qemu_got_a_signal_has_failed() -> None:
     memory = Memory()
     memory.list({"a": RUNS})
     memory.observe("a", states.SHUTDOWN, states.SHUT_DOWN_BY_HOST)
-    seen = memory.observe("a", states.STOPPED, 0)
-    assert seen == GuestState(DOWN, "QEMU was ended by a signal")
+    state = memory.observe("a", states.STOPPED, 0)
+    assert state == GuestState(DOWN, "QEMU was ended by a signal")
     # The next time it shuts itself down.
     memory.observe("a", states.STARTED, 0)
     assert memory.observe("a", states.STOPPED, 0) == states.SHUT_DOWN_BY_USER
@@ -150,11 +159,11 @@ def test_domain_that_is_undefined_by_hand_is_told_with_the_earlier_reason(
 ) -> None:
     memory = Memory()
     memory.list({"a": RUNS})
-    # A domain that runs goes on without its definition.
+    # A domain that runs continues without its definition.
     assert memory.observe("a", states.UNDEFINED, detail) is None
     memory.observe("a", states.STOPPED, 0)
-    seen = memory.observe("a", states.UNDEFINED, detail)
-    assert seen == GuestState(OFF, f"{states.SHUT_DOWN_TEXT}; its domain was {how}")
+    state = memory.observe("a", states.UNDEFINED, detail)
+    assert state == GuestState(OFF, f"{states.SHUT_DOWN_TEXT}; its domain was {how}")
 
 
 def test_mark_is_read_as_it_was_written() -> None:

@@ -17,7 +17,7 @@ from tests.unit.drivers.libvirt.living import Living
 
 
 class Heard:
-    """What a server has said."""
+    """The messages of a server."""
 
     def __init__(self) -> None:
         self.lines: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -33,7 +33,7 @@ class Heard:
         return self._first(lambda line: wanted.items() <= line.items(), str(wanted))
 
     def trouble(self, host: str) -> str:
-        """Return the first trouble with a connection, and forget it."""
+        """Return the first problem with a connection, and forget it."""
 
         def is_trouble(line: dict[str, Any]) -> bool:
             return line.get("connection") == host and line["trouble"]
@@ -59,14 +59,14 @@ class Heard:
 
         def found() -> dict[str, Any] | None:
             for line in self.all():
-                seen = line.get("seen", {})
-                if (seen.get("vm"), seen.get("running")) == (vm, running):
-                    return seen
+                sighting = line.get("seen", {})
+                if (sighting.get("vm"), sighting.get("running")) == (vm, running):
+                    return sighting
             return None
 
-        seen = eventually(found, bool, what=f"a sighting of {vm}")
-        assert seen is not None
-        return seen
+        sighting = eventually(found, bool, what=f"a sighting of {vm}")
+        assert sighting is not None
+        return sighting
 
 
 @pytest.fixture
@@ -115,12 +115,12 @@ def test_server_tells_what_runs_and_what_happens(
 ) -> None:
     assert heard.seen("web_0", running=True)["host"] == "h1"
     living.libvirts.domain("web_0", "h1").crash()
-    seen = heard.seen("web_0", running=False)
+    sighting = heard.seen("web_0", running=False)
     text = "libvirt: QEMU was killed or has crashed"
-    assert (seen["cause"], seen["text"]) == ("failed", text)
+    assert (sighting["cause"], sighting["text"]) == ("failed", text)
     living.libvirts.start("web_1", "h2")
     assert heard.seen("web_1", running=True)["host"] == "h2"
-    # Its user shuts it down, which is no failure.
+    # Its user shuts it down, which does not count as a failure.
     living.libvirts.domain("web_1", "h2").shutdown()
     assert heard.seen("web_1", running=False)["cause"] == "shut-down"
 
@@ -131,9 +131,9 @@ def test_each_host_answers_for_itself(
     living.do("freeze")
     ask(server, 1, "web_0", "other", marks=True)
     ask(server, 2, "web_0")
-    found = heard.until(id=1, host="h1")["found"]
+    guests = heard.until(id=1, host="h1")["found"]
     mark = {"mark": "op-1.1.freeze", "state": "done"}
-    assert found == [{"vm": "web_0", "presence": "here", **mark}]
+    assert guests == [{"vm": "web_0", "presence": "here", **mark}]
     assert heard.until(id=2, host="h1")["found"] == [
         {"vm": "web_0", "presence": "here"}
     ]
@@ -172,9 +172,10 @@ def test_vm_that_stopped_while_its_host_was_away_has_failed(
     note = {**json.loads(path.read_text()), "state": 5, "reason": 0}
     path.write_text(json.dumps(note))
     file.unlink()
-    seen = heard.seen("web_0", running=False)
+    sighting = heard.seen("web_0", running=False)
     assert (
-        seen["text"] == "libvirt: it stopped while there was no connection to libvirt"
+        sighting["text"]
+        == "libvirt: it stopped while there was no connection to libvirt"
     )
 
 

@@ -33,16 +33,20 @@ class World:
         self.libvirts.start("web_0", "h1")
         self.woken = threading.Event()
         self.python = fake_python(directory)
-        words = (*worker_words(self.python), self.libvirts.connections().text, "serve")
-        self.workers = Workers(words, clock=SystemClock(), wake=self.woken.set)
+        command = (
+            *worker_words(self.python),
+            self.libvirts.connections().text,
+            "serve",
+        )
+        self.workers = Workers(command, clock=SystemClock(), wake=self.woken.set)
 
     def until_seen(self, vm: str, *, running: bool) -> Any:
-        found: list[Any] = []
+        guests: list[Any] = []
 
         def look() -> list[Any]:
-            found.extend(self.workers.take())
+            guests.extend(self.workers.take())
             return [
-                guest for guest in found if (guest.vm, guest.running) == (vm, running)
+                guest for guest in guests if (guest.vm, guest.running) == (vm, running)
             ]
 
         return eventually(look, bool, what="a sighting")[-1]
@@ -72,8 +76,8 @@ def test_workers_see_and_answer_for_all_hosts(
     world.until_seen("web_0", running=True)
     assert world.woken.is_set()
     world.libvirts.domain("web_0", "h1").crash()
-    seen = world.until_seen("web_0", running=False)
-    assert (seen.host, seen.text) == (
+    guest = world.until_seen("web_0", running=False)
+    assert (guest.host, guest.text) == (
         "h1",
         "libvirt: QEMU was killed or has crashed",
     )
@@ -137,8 +141,8 @@ def test_host_that_hangs_has_not_answered_in_time(
 def test_host_that_cannot_be_reached_is_a_trouble(world: World) -> None:
     file = world.libvirts.fault("h2", "down")
     world.workers.watch_hosts(["h1", "h2"])
-    told = ["libvirt: h2 cannot be reached: unable to connect to h2"]
-    eventually(world.workers.troubles, told.__eq__)
+    expected = ["libvirt: h2 cannot be reached: unable to connect to h2"]
+    eventually(world.workers.troubles, expected.__eq__)
     assert world.workers.unreachable() == {
         "h2": "h2 cannot be reached: unable to connect to h2"
     }

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.system
 
 
 def test_watching_program_ends_with_the_service(tmp_path: Path) -> None:
-    words = programs_of(places_in(tmp_path)).watch
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as program:
+    command = programs_of(places_in(tmp_path)).watch
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         # The service is killed, and there is nothing to print.
         program.stdout.close()

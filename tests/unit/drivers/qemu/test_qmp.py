@@ -143,9 +143,9 @@ def test_socket_of_a_killed_qemu_tells_that_it_does_not_run(qemus: FakeQemus) ->
     qemus.kill("web_0", "h1")
 
     async def story() -> None:
-        for path_ in (path, path.with_name("none")):
+        for each_path in (path, path.with_name("none")):
             with pytest.raises(NoMonitorError, match="no QEMU listens on"):
-                await open_monitor(path_)
+                await open_monitor(each_path)
 
     run(story())
 

@@ -97,8 +97,8 @@ def test_guest_that_shuts_itself_down_did_not_fail(
         async with Watched(living) as watched:
             await watched.next()
             fake.shut_down()
-            said = await watched.next()
-            assert (said["running"], said["cause"]) == (False, "shut-down")
+            message = await watched.next()
+            assert (message["running"], message["cause"]) == (False, "shut-down")
 
     living.run(story())
 
@@ -125,8 +125,8 @@ def test_migration_is_told_as_the_new_host(living: Living) -> None:
             uri = {"uri": living.places.migration_of("web_0", "h2")}
             await destination.do_migrate_incoming(uri)
             await source.do_migrate(uri)
-            told = await watched.next()
-            assert told == {"vm": "web_0", "running": True, "host": "h2"}
+            message = await watched.next()
+            assert message == {"vm": "web_0", "running": True, "host": "h2"}
             source.quit("host-qmp-quit", guest=False)
             await living.start("web_1")
             assert (await watched.next())["vm"] == "web_1"

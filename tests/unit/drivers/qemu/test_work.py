@@ -39,7 +39,7 @@ def mark_in(fake: FakeQemu) -> str:
     return str(fake.objects.get(MARK, {}).get("identity", ""))
 
 
-# What is printed and marked
+# Output and marks
 
 
 def test_call_of_an_earlier_term_changes_nothing(
@@ -215,7 +215,7 @@ def test_migration_without_a_free_port_leaves_the_vm_on_its_host(
     assert not list(tmp_path.glob("h2/*"))
 
 
-# What goes wrong
+# Failures
 
 
 def test_work_on_a_dead_qemu_fails_and_tells_that_the_vm_is_down(
@@ -451,7 +451,7 @@ async def until(fake: FakeQemu, command: str) -> None:
             await asyncio.sleep(0.01)
 
 
-# What is possible
+# Abilities
 
 
 def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
@@ -461,27 +461,27 @@ def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
         fake = await living.start()
         fake.blocked = ["0000:3b:00.0: VFIO migration is not supported in kernel"]
         await living.start(vm="web_1")
-        asked = HostVms(host="h1", vms=("web_0", "web_1", "web_2"))
+        question = HostVms(host="h1", vms=("web_0", "web_1", "web_2"))
         # A host without VMs is answered too: otherwise it would be asked again and again.
-        questions = [(asked.host, [*asked.vms]), ("h2", [])]
-        said = await answers.abilities(living.places, questions)
+        questions = [(question.host, [*question.vms]), ("h2", [])]
+        messages = await answers.abilities(living.places, questions)
         empty = HostVms(host="h2", vms=())
-        assert set(lines.abilities_in("\n".join(said), [empty])) == {"h2"}
-        abilities = lines.abilities_in("\n".join(said), [asked])["h1"]
+        assert set(lines.abilities_in("\n".join(messages), [empty])) == {"h2"}
+        abilities = lines.abilities_in("\n".join(messages), [question])["h1"]
         move = Action.LIVE_MIGRATE
-        found = {vm: answer_about(abilities, move, vm) for vm in asked.vms}
-        assert {vm: answer.able for vm, answer in found.items()} == {
+        answer_by_vm = {vm: answer_about(abilities, move, vm) for vm in question.vms}
+        assert {vm: answer.able for vm, answer in answer_by_vm.items()} == {
             "web_0": Able.NO,
             "web_1": Able.YES,
             "web_2": Able.UNKNOWN,
         }
-        assert "VFIO migration is not supported" in found["web_0"].reason
-        assert "web_2" in found["web_2"].reason
+        assert "VFIO migration is not supported" in answer_by_vm["web_0"].reason
+        assert "web_2" in answer_by_vm["web_2"].reason
         assert answer_about(abilities, Action.FREEZE, "web_0").able is Able.YES
 
     living.run(story())
 
 
 def test_questions_about_abilities_that_are_not_valid_are_ignored() -> None:
-    said = ['{"host": "h1", "vms": ["a"]}', "no JSON", '{"vms": []}']
-    assert list(answers.hosts_in(said)) == [("h1", ["a"])]
+    messages = ['{"host": "h1", "vms": ["a"]}', "no JSON", '{"vms": []}']
+    assert list(answers.hosts_in(messages)) == [("h1", ["a"])]

@@ -1,8 +1,8 @@
 """Demands of scenarios on clients, on a virtual clock: met, missed, not judged.
 
 Each built-in scenario is played with a client that keeps running, with one that asks
-once, and with no client. Only the first passes. The meaning of each demand is
-told in `test_demands`.
+once, and with no client. Only the first passes. The tests of each demand are
+in `test_demands`.
 """
 
 import asyncio

@@ -29,9 +29,9 @@ def test_rule_passes_in_its_story(rule: Rule) -> None:
     story = KEPT[rule.title]()
     verdict = rule.judge(story.seen)
     assert isinstance(verdict, Passed), verdict
-    asked = {*range(1, len(story.requests) + 1)}
+    numbers = {*range(1, len(story.requests) + 1)}
     for witness in verdict.witnesses:
-        assert {exchange.number for exchange in witness.exchanges} <= asked
+        assert {exchange.number for exchange in witness.exchanges} <= numbers
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ WITHOUT_EVENTS = (
 
 def test_empty_document_passes_no_rule_about_events() -> None:
     transcript = Story().show().wait().seen
-    kept = [
+    passed = [
         f"{rule.clause} {rule.title}"
         for rule in RULES
         if isinstance(rule.judge(transcript), Passed)
     ]
-    assert sorted(kept) == sorted(WITHOUT_EVENTS)
+    assert sorted(passed) == sorted(WITHOUT_EVENTS)

@@ -45,15 +45,15 @@ def test_untried_check_must_name_its_need() -> None:
 
 
 def test_first_complaint_decides_and_ends_the_search() -> None:
-    asked: list[int] = []
+    numbers: list[int] = []
 
     def witnesses() -> Iterator[Witness]:
         for number, witness in enumerate((GOOD, BAD, GOOD)):
-            asked.append(number)
+            numbers.append(number)
             yield witness
 
     assert judge(witnesses(), needs="x") == Failed(witness=BAD)
-    assert asked == [0, 1]
+    assert numbers == [0, 1]
 
 
 def test_the_first_witnesses_are_kept_and_all_are_counted() -> None:
