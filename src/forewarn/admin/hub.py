@@ -306,23 +306,21 @@ class Hub:
         if not (ids or rights or reads or around):
             return
         began = asyncio.get_running_loop().time()
-        reading = await self._gateway.read(
+        news = await self._gateway.read(
             lambda reader: self._read(reader, ids, rights, around, reads=reads)
         )
         ended = asyncio.get_running_loop().time()
         if around is not None:
             pause = limits.PROBLEMS_PAUSE * (ended - began)
             self._problems_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
-        bad = {
-            viewer for viewer in reading.good if not await self._is_good_here(viewer)
-        }
-        self._bad = (set(rights) - reading.good) | bad
-        if reading.has_new_fleet and "hosts" in self._followed:
+        bad = {viewer for viewer in news.good if not await self._is_good_here(viewer)}
+        self._bad = (set(rights) - news.good) | bad
+        if news.has_new_fleet and "hosts" in self._followed:
             self._lose()
-        for change in reading.changes:
+        for change in news.changes:
             self._add(change)
-        if reading.problems is not None:
-            self._compare(reading.problems)
+        if news.problems is not None:
+            self._compare(news.problems)
         self._wake()
 
     def _note_stale_reasons(self) -> None:

@@ -123,15 +123,15 @@ class _Store(MemoryStore):
 
 @contextlib.asynccontextmanager
 async def bed(policy: Policy | None = None) -> AsyncGenerator[Bed]:
-    testbed = Bed(policy or Policy(freeze_notice=0, recovery=SECOND // 100))
-    testbed.runner.start()
+    setup = Bed(policy or Policy(freeze_notice=0, recovery=SECOND // 100))
+    setup.runner.start()
     try:
-        await testbed.runner.call(lambda plane, now: plane.start(now=now))
-        await testbed.apply_hosts(1)
-        testbed.runner.tick()
-        yield testbed
+        await setup.runner.call(lambda plane, now: plane.start(now=now))
+        await setup.apply_hosts(1)
+        setup.runner.tick()
+        yield setup
     finally:
-        assert await testbed.runner.stop()
+        assert await setup.runner.stop()
 
 
 @contextlib.asynccontextmanager
@@ -166,25 +166,25 @@ async def announced(made: Bed) -> str:
 
 @in_loop
 async def test_changes_are_published_before_the_response() -> None:
-    async with bed(Policy()) as testbed:
-        event_id = await announced(testbed)
-        testbed.said.clear()
-        assert await testbed.runner.approve("web_0", (event_id,)) is None
-        assert testbed.said[:2] == ["published", "changed 1"]
-        [view] = testbed.publications[-1].views
+    async with bed(Policy()) as setup:
+        event_id = await announced(setup)
+        setup.said.clear()
+        assert await setup.runner.approve("web_0", (event_id,)) is None
+        assert setup.said[:2] == ["published", "changed 1"]
+        [view] = setup.publications[-1].views
         assert view.events[0].status.value == "Started"
 
 
 @in_loop
 async def test_refusal_affects_only_its_caller() -> None:
-    async with bed(Policy()) as testbed:
-        event_id = await announced(testbed)
+    async with bed(Policy()) as setup:
+        event_id = await announced(setup)
         unknown = "00000000-0000-0000-0000-000000000000"
-        async with held_up(testbed):
+        async with held_up(setup):
             answers = asyncio.gather(
-                testbed.runner.approve("web_0", (unknown,)),
-                testbed.runner.approve("web_0", (event_id,)),
-                testbed.runner.approve("stranger", (event_id,)),
+                setup.runner.approve("web_0", (unknown,)),
+                setup.runner.approve("web_0", (event_id,)),
+                setup.runner.approve("stranger", (event_id,)),
             )
             await asyncio.sleep(0)
         refused, accepted, stranger = await answers
@@ -196,32 +196,32 @@ async def test_refusal_affects_only_its_caller() -> None:
 
 @in_loop
 async def test_waiting_posts_share_one_transaction() -> None:
-    async with bed(Policy()) as testbed:
-        event_id = await announced(testbed)
-        async with held_up(testbed):
+    async with bed(Policy()) as setup:
+        event_id = await announced(setup)
+        async with held_up(setup):
             answers = asyncio.gather(
-                *(testbed.runner.approve("web_0", (event_id,)) for _ in range(50))
+                *(setup.runner.approve("web_0", (event_id,)) for _ in range(50))
             )
             await asyncio.sleep(0)
-            testbed.said.clear()
+            setup.said.clear()
         assert set(await answers) == {None}
-        assert testbed.said.count("published") == 1
+        assert setup.said.count("published") == 1
 
 
 @in_loop
 async def test_waiting_first_requests_are_enabled_together() -> None:
-    async with bed() as testbed:
-        async with held_up(testbed):
+    async with bed() as setup:
+        async with held_up(setup):
             results = asyncio.gather(
-                testbed.runner.enable("web_0"),
-                testbed.runner.enable("web_0"),
-                testbed.runner.enable("gone"),
+                setup.runner.enable("web_0"),
+                setup.runner.enable("web_0"),
+                setup.runner.enable("gone"),
             )
             await asyncio.sleep(0)
-            testbed.said.clear()
+            setup.said.clear()
         await results
-        assert testbed.said.count("published") == 1
-        entries = testbed.store.read(
+        assert setup.said.count("published") == 1
+        entries = setup.store.read(
             lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0")
         )
         assert [
@@ -231,25 +231,25 @@ async def test_waiting_first_requests_are_enabled_together() -> None:
 
 @in_loop
 async def test_error_of_a_request_reaches_only_its_caller() -> None:
-    async with bed() as testbed:
+    async with bed() as setup:
         with pytest.raises(NotFoundError):
-            await testbed.order(
+            await setup.order(
                 lambda work: verbs.maintain(work, ["h9"], Action.FREEZE, OrderOptions())
             )
-        await testbed.order(freeze)
-        assert testbed.runner.is_alive()
+        await setup.order(freeze)
+        assert setup.runner.is_alive()
 
 
 @in_loop
 async def test_timers_and_reports_run_without_requests() -> None:
-    async with bed() as testbed:
-        await testbed.runner.enable("web_0")
-        await testbed.order(freeze)
+    async with bed() as setup:
+        await setup.runner.enable("web_0")
+        await setup.order(freeze)
         await until(
-            lambda: "Done" in {operation.state.value for operation in _all(testbed)}
+            lambda: "Done" in {operation.state.value for operation in _all(setup)}
         )
         # VMs see it after it is stored.
-        await until(lambda: not testbed.shown())
+        await until(lambda: not setup.shown())
 
 
 def _all(made: Bed) -> list[Operation]:
@@ -272,17 +272,17 @@ async def test_full_inbox_refuses_tasks(monkeypatch: pytest.MonkeyPatch) -> None
 
 @in_loop
 async def test_stop_finishes_waiting_tasks_and_accepts_no_new_ones() -> None:
-    async with bed() as testbed:
-        async with held_up(testbed):
-            last = asyncio.create_task(testbed.order(freeze))
+    async with bed() as setup:
+        async with held_up(setup):
+            last = asyncio.create_task(setup.order(freeze))
             await asyncio.sleep(0)
-            stopping = asyncio.create_task(testbed.runner.stop())
+            stopping = asyncio.create_task(setup.runner.stop())
             await asyncio.sleep(0)
             with pytest.raises(StoppedError):
-                await testbed.order(freeze)
+                await setup.order(freeze)
         await last
         assert await stopping
-        assert len(_all(testbed)) == 1
+        assert len(_all(setup)) == 1
 
 
 @pytest.mark.parametrize(
@@ -301,22 +301,22 @@ async def test_stop_finishes_waiting_tasks_and_accepts_no_new_ones() -> None:
 async def test_failure_ends_the_thread_and_all_waiting_tasks(
     failure: Exception, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with bed() as testbed:
-        async with held_up(testbed):
+    async with bed() as setup:
+        async with held_up(setup):
             waiting = [
-                asyncio.create_task(testbed.order(freeze)),
-                asyncio.ensure_future(testbed.runner.approve("web_0", ("x",))),
-                asyncio.create_task(testbed.runner.enable("web_0")),
+                asyncio.create_task(setup.order(freeze)),
+                asyncio.ensure_future(setup.runner.approve("web_0", ("x",))),
+                asyncio.create_task(setup.runner.enable("web_0")),
             ]
             await asyncio.sleep(0)
-            testbed.store.failure = failure
+            setup.store.failure = failure
         for task in waiting:
             with pytest.raises(StoppedError):
                 await task
-        await until(lambda: not testbed.runner.is_alive())
-        assert testbed.failures == [failure]
+        await until(lambda: not setup.runner.is_alive())
+        assert setup.failures == [failure]
         with pytest.raises(StoppedError):
-            await testbed.order(freeze)
+            await setup.order(freeze)
         [logged] = [line for line in caplog.records if line.levelname == "CRITICAL"]
         ended = "the control thread ended"
         assert logged.getMessage() == (f"{ended}: {said}" if said else ended)
@@ -326,52 +326,52 @@ async def test_failure_ends_the_thread_and_all_waiting_tasks(
 
 @in_loop
 async def test_timer_failure_ends_the_thread() -> None:
-    async with bed() as testbed:
-        testbed.store.failure = StoreError("disk full")
-        testbed.runner.wake()
-        await until(lambda: testbed.failures != [])
-        assert isinstance(testbed.runner.failure, StoreError)
+    async with bed() as setup:
+        setup.store.failure = StoreError("disk full")
+        setup.runner.wake()
+        await until(lambda: setup.failures != [])
+        assert isinstance(setup.runner.failure, StoreError)
 
 
 @in_loop
 async def test_locked_store_only_delays_tasks() -> None:
-    async with bed(Policy()) as testbed:
-        event_id = await announced(testbed)
-        testbed.store.failure = ConflictError("another writer")
+    async with bed(Policy()) as setup:
+        event_id = await announced(setup)
+        setup.store.failure = ConflictError("another writer")
         for ask in (
-            testbed.order(freeze),
-            testbed.runner.approve("web_0", (event_id,)),
-            testbed.runner.enable("web_0"),
+            setup.order(freeze),
+            setup.runner.approve("web_0", (event_id,)),
+            setup.runner.enable("web_0"),
         ):
             with pytest.raises(BusyError):
                 await ask
-        testbed.runner.wake()
-        testbed.store.failure = None
-        assert await testbed.runner.approve("web_0", (event_id,)) is None
+        setup.runner.wake()
+        setup.store.failure = None
+        assert await setup.runner.approve("web_0", (event_id,)) is None
 
 
 @in_loop
 async def test_current_last_seen_times_are_used_before_disabling() -> None:
-    async with bed(Policy(disable_after=SECOND)) as testbed:
-        await testbed.runner.enable("web_0")
-        [view] = testbed.publications[-1].views
+    async with bed(Policy(disable_after=SECOND)) as setup:
+        await setup.runner.enable("web_0")
+        [view] = setup.publications[-1].views
         clock = SystemClock()
 
         def is_here_until_it_was_looked_for() -> bool:
-            testbed.last_seen_times = {view.view_id: clock.now()}
-            return "sightings taken" in testbed.said
+            setup.last_seen_times = {view.view_id: clock.now()}
+            return "sightings taken" in setup.said
 
         await until(is_here_until_it_was_looked_for)
-        assert all(v.enabled for p in testbed.publications[-1:] for v in p.views)
-        testbed.last_seen_times = {}
-        await until(lambda: any(not v.enabled for v in testbed.publications[-1].views))
+        assert all(v.enabled for p in setup.publications[-1:] for v in p.views)
+        setup.last_seen_times = {}
+        await until(lambda: any(not v.enabled for v in setup.publications[-1].views))
 
 
 @in_loop
 async def test_iteration_is_measured_at_its_end() -> None:
-    async with bed() as testbed:
-        counts = testbed.runner.turn_seconds.counts
-        async with held_up(testbed) as gate:
+    async with bed() as setup:
+        counts = setup.runner.turn_seconds.counts
+        async with held_up(setup) as gate:
             before = sum(counts)
             gate.set()
         await until(lambda: sum(counts) > before)
@@ -382,22 +382,22 @@ async def test_short_iterations_skip_no_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "TURN_SECONDS", 0)
-    async with bed() as testbed:
-        event_id = await announced(testbed)
-        async with held_up(testbed) as gate:
+    async with bed() as setup:
+        event_id = await announced(setup)
+        async with held_up(setup) as gate:
             waiting = [
                 asyncio.ensure_future(task)
                 for task in (
-                    testbed.runner.enable("web_0"),
-                    testbed.runner.call(lambda _plane, now: now),
-                    testbed.runner.approve("web_0", (event_id,)),
-                    testbed.runner.call(lambda _plane, now: now),
+                    setup.runner.enable("web_0"),
+                    setup.runner.call(lambda _plane, now: now),
+                    setup.runner.approve("web_0", (event_id,)),
+                    setup.runner.call(lambda _plane, now: now),
                 )
             ]
             await asyncio.sleep(0)
             gate.set()
         await asyncio.gather(*waiting)
-        await until(lambda: _all(testbed)[0].state is OperationState.DONE)
+        await until(lambda: _all(setup)[0].state is OperationState.DONE)
 
 
 class _SetClock(SystemClock):
@@ -451,19 +451,17 @@ async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
     """An iteration is shorter if a task waits."""
     monkeypatch.setattr(limits, "SHARED_TURN_SECONDS", 0)
     monkeypatch.setattr(limits, "TURN_SECONDS", 60)
-    async with bed() as testbed:
-        names = await testbed.apply_hosts(40)
+    async with bed() as setup:
+        names = await setup.apply_hosts(40)
         wishes = OrderOptions(at_once=len(names))
-        async with held_up(testbed) as gate:
+        async with held_up(setup) as gate:
             ordered = asyncio.ensure_future(
-                testbed.order(
+                setup.order(
                     lambda work: verbs.maintain(work, names, Action.FREEZE, wishes)
                 )
             )
             counting = [
-                asyncio.ensure_future(
-                    testbed.runner.call(lambda *_: testbed.store.commits)
-                )
+                asyncio.ensure_future(setup.runner.call(lambda *_: setup.store.commits))
                 for _ in range(3)
             ]
             await asyncio.sleep(0)
@@ -472,7 +470,7 @@ async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
         commits = await asyncio.gather(*counting)
         assert max(after - before for before, after in pairwise(commits)) <= 1
         await until(
-            lambda: {work.state for work in _all(testbed)} == {OperationState.DONE}
+            lambda: {work.state for work in _all(setup)} == {OperationState.DONE}
         )
 
 
@@ -482,11 +480,11 @@ async def test_request_returns_when_its_list_of_hosts_is_complete(
 ) -> None:
     monkeypatch.setattr(rollouts, "PAGE", 1)
     monkeypatch.setattr(limits, "TURN_SECONDS", 0)
-    async with bed(Policy()) as testbed:
-        names = await testbed.apply_hosts(5)
+    async with bed(Policy()) as setup:
+        names = await setup.apply_hosts(5)
         nobody = cast("Any", None)
         gateway = ThreadedOperatorGateway(
-            runner=testbed.runner,
+            runner=setup.runner,
             readings=nobody,
             fleets=nobody,
             campaigns=nobody,
@@ -498,7 +496,7 @@ async def test_request_returns_when_its_list_of_hosts_is_complete(
             OPERATOR,
             lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()),
         )
-        operations = testbed.store.read(
+        operations = setup.store.read(
             lambda reader: reader.select(kinds.ALL_OPERATIONS)
         )
         assert [operation.host for operation in operations] == names
