@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.views import View
 
 
@@ -34,7 +35,8 @@ def view_id(vm: str, *, scope: Scope, zone: str, single_fault_domain: bool) -> s
 def view_for(vm: Vm, *, scope: Scope, zone: str, single_fault_domain: bool) -> View:
     """Return the initial, disabled view of the VM."""
     alone = _is_alone(scope, single_fault_domain=single_fault_domain)
-    return View(
+    return changed(
+        _VIEW,
         view_id=view_id(
             vm.name, scope=scope, zone=zone, single_fault_domain=single_fault_domain
         ),
@@ -42,6 +44,10 @@ def view_for(vm: Vm, *, scope: Scope, zone: str, single_fault_domain: bool) -> V
         enabling=enabling_key(scope, zone=zone),
         vm=vm.name if alone else "",
     )
+
+
+_VIEW = View(view_id="", scope="", enabling="")
+"""Template view: a copy takes a part of the time of a new one."""
 
 
 def _is_alone(scope: Scope, *, single_fault_domain: bool) -> bool:

@@ -57,6 +57,7 @@ from forewarn.store.records import (
     Token,
 )
 from forewarn.store.relay_links import RelayLink
+from forewarn.store.row_encoders import Encode, remembering_last, row_encoder
 from forewarn.store.unplanned import UnplannedPage
 from forewarn.store.wide_blackouts import WideBlackout
 
@@ -98,7 +99,12 @@ def _list(hint: Any) -> Column:
             return (only[1],)  # Most other lists are the single address of a VM.
         return shape.decode(json.loads(text))
 
+    _LISTS.add(shape.write)
     return Column((str,), shape.write, decode, members=members_of(hint))
+
+
+_LISTS: set[Encode] = set()
+"""The functions that encode a list."""
 
 
 def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
@@ -125,13 +131,13 @@ def _value(kind: Any, *, nullable: bool = False) -> Column:
     shape = shape_of(kind)
 
     def encode(value: Any) -> str:
-        return "" if value is None else shape.write(value)
+        return "" if nullable and value is None else shape.write(value)
 
     @functools.lru_cache(VALUES_REMEMBERED)
     def decode(text: str) -> Any:
         return None if nullable and not text else shape.decode(json.loads(text))
 
-    return Column((str,), encode if nullable else shape.write, decode)
+    return Column((str,), remembering_last(encode), decode)
 
 
 def column_for(hint: Any) -> Column:
@@ -240,10 +246,9 @@ class Codec(Generic[R]):
         }
         self._names = tuple(self.columns)
         self._encodes = [column.encode for column in self.columns.values()]
-        self._encoded = [
-            (at, encode) for at, encode in enumerate(self._encodes) if encode
-        ]
         self._fields = self._getter(self._names)
+        self.encode = row_encoder(self._fields, self._encodes, _LISTS)
+        """Return the values of a record's columns, in their order."""
         self.table = table or f"{noun}s"
         self.guards = (key, "revision", *filter(None, [status]))
         self.guard = self._getter(self.guards)
@@ -255,13 +260,6 @@ class Codec(Generic[R]):
 
     def _getter(self, names: Sequence[str]) -> Callable[[R], Row]:
         return fields_of([name + self.columns[name].attribute for name in names])
-
-    def encode(self, record: R) -> Row:
-        """Return the values of the record's columns, in their order."""
-        row = [*self._fields(record)]
-        for at, encode in self._encoded:
-            row[at] = encode(row[at])
-        return tuple(row)
 
     def change(self, old: R, new: R) -> tuple[statements.Write, Row]:
         """Return the guarded statement that replaces `old` by `new`, and its values.

@@ -24,6 +24,8 @@ FOLLOWED: Mapping[str, type[Record]] = {
 """The kinds in the feed. A view changes whenever its document does, so events need no
 rows of their own."""
 
+FOLLOWED_KINDS = frozenset(FOLLOWED.values())
+
 FEED_KEYS = 10_000
 """Maximum keys in a row. A larger change, as of a fleet file, makes followers read
 everything again: that is faster than so many single records."""

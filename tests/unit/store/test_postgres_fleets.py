@@ -1,6 +1,7 @@
 """The number of statements to PostgreSQL for a fleet, and for a rollout over it."""
 
 import math
+from contextlib import closing
 
 import pytest
 
@@ -175,3 +176,12 @@ def test_steady_load_takes_few_statements_and_transactions(
         plane.next_due()
         assert statements == [], "nothing is due, and the next timer is known"
         store.close()
+
+
+def test_new_vm_is_stored_once_with_its_view() -> None:
+    with postgres.lent_databases() as lend, closing(PostgresStore(lend())) as store:
+        apply(started(store), fleet(2))
+        vms = store.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
+        views = store.read(lambda reader: list(every(reader, kinds.ALL_VIEWS)))
+    assert {vm.revision for vm in vms} == {0}
+    assert {vm.view for vm in vms} == {view.view_id for view in views}

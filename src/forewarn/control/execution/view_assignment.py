@@ -44,6 +44,20 @@ def fetch_views(work: Work, view_ids: Collection[str]) -> None:
     fetch_answers(work.tx, kinds.VIEWS_OF_ENABLING, enablings)
 
 
+def view_of_new(work: Work, vm: Vm, *, alone: bool) -> str:
+    """Return the ID of the view of a new VM; store the view if it is missing."""
+    scope, host = work.scope(vm.scope), work.host(vm.host)
+    view_id = fleet_views.view_id(
+        vm.name, scope=scope, zone=host.zone, single_fault_domain=alone
+    )
+    if work.tx.get(View, view_id) is None:
+        wanted = fleet_views.view_for(
+            vm, scope=scope, zone=host.zone, single_fault_domain=alone
+        )
+        _new_view(work, wanted)
+    return view_id
+
+
 def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
     """Assign the VM to its view; return the stored VM."""
     host = work.tx.get(Host, vm.host)

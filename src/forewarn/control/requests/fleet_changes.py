@@ -13,7 +13,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -54,7 +54,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Record, every, fetch, fetch_answers
-from forewarn.store.records import AuditKind, Facts
+from forewarn.store.records import NOTHING, AuditKind, Facts
 
 R = TypeVar("R", bound=Record)
 
@@ -334,11 +334,7 @@ def _apply_vm(work: Work, change: Change) -> set[str]:
         _note(work, change)
         return {before.scope}
     if before is None:
-        fleet_conflicts.check_destination(work.tx, after, work.host(after.host))
-        added = work.tx.add(changed(after, view=""))
-        work.rooms.change_vm(None, added)
-        work.tell_guest(_seat(work, added, after))
-        downtime.appear(work, added)
+        _add_vm(work, after)
         _note(work, change)
         return set()
     if after.state is VmState.DELETED:
@@ -349,6 +345,17 @@ def _apply_vm(work: Work, change: Change) -> set[str]:
     if change.action is Action.CHANGE:
         _note(work, change)
     return {before.scope, after.scope} if before.view != after.view else set()
+
+
+def _add_vm(work: Work, vm: Vm) -> None:
+    """Store a new VM, complete with its view: a new fleet has a million of them."""
+    fleet_conflicts.check_destination(work.tx, vm, work.host(vm.host))
+    alone = view_assignment.is_alone(vm.view)
+    view = view_assignment.view_of_new(work, vm, alone=alone)
+    added = work.tx.add(vm if vm.view == view else changed(vm, view=view))
+    work.rooms.add_vm(added)
+    work.tell_guest(added)
+    downtime.appear(work, added)
 
 
 def _change_vm(work: Work, before: Vm, after: Vm) -> None:
@@ -413,13 +420,21 @@ def _remove_vm(work: Work, before: Vm) -> None:
 def _note(work: Work, change: Change) -> None:
     if change.action not in {Action.ADOPT, Action.MISS}:
         work.note(
-            AuditKind[f"{change.kind.name}_{change.action.name}"],
+            _KINDS[change.kind, change.action],
             (
                 f"{change.kind.value}:{change.name}",
                 *ownership_history.ending(change.before, change.after),
             ),
-            Facts(text="\n".join(change.lines())),
+            changed(NOTHING, text="\n".join(change.lines())),
         )
+
+
+_KINDS: Mapping[tuple[Kind, Action], AuditKind] = {
+    (kind, action): AuditKind[f"{kind.name}_{action.name}"]
+    for kind in Kind
+    for action in (Action.ADD, Action.CHANGE, Action.REMOVE)
+}
+"""The kind of history entry about each change."""
 
 
 def _current(work: Work, kind: type[R], name: str) -> R:

@@ -54,6 +54,15 @@ class Capacities:
                 for counter, amount in zip(self._uses, use_of(vm), strict=True):
                     counter[host] += sign * amount
 
+    def add_vm(self, vm: Vm) -> None:
+        """Note that a VM was added: as `change_vm` for the many VMs of a new fleet."""
+        self.arrivals[vm.host] = None
+        places, vcpu, memory = self._uses
+        for host in taken_by(vm):
+            places[host] += 1
+            vcpu[host] += vm.vcpu or 0
+            memory[host] += vm.memory or 0
+
     def change_operation(self, old: Operation | None, new: Operation) -> None:
         """Note that an operation was added or changed."""
         before = old.host if old is not None and old.occupies_host else ""

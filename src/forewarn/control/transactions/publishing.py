@@ -12,6 +12,7 @@ from operator import attrgetter
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import Event
+from forewarn.protocol.frozen import maker_of
 from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, Reader, every
@@ -38,18 +39,19 @@ def shown_to(view: views.View, live: Iterable[Event]) -> tuple[Event, ...]:
 
 def snapshot_of(view: views.View, events: tuple[Event, ...]) -> ViewSnapshot:
     """Return the view with its events, for the endpoint."""
-    return ViewSnapshot(
-        view_id=view.view_id,
-        enabling=view.enabling,
-        enabled=view.is_enabled,
-        epoch=view.epoch,
-        incarnation=view.incarnation,
-        ready_at=view.ready_at,
-        events=events,
-    )
+    return _make_snapshot((*_of_view(view), events))
 
+
+_of_view = attrgetter(
+    "view_id", "enabling", "is_enabled", "epoch", "incarnation", "ready_at"
+)
+_make_snapshot = maker_of(
+    ViewSnapshot,
+    ("view_id", "enabling", "enabled", "epoch", "incarnation", "ready_at", "events"),
+)
 
 _of_guest = attrgetter("name", "view", "vm_id", "addresses", "listen")
+_make_guest = maker_of(Guest, ("vm", "view_id", "vm_id", "addresses", "listen"))
 
 
 def is_same_guest(old: Vm, new: Vm) -> bool:
@@ -59,13 +61,7 @@ def is_same_guest(old: Vm, new: Vm) -> bool:
 
 def guest_of(vm: Vm) -> Guest:
     """Return the VM for the endpoint."""
-    return Guest(
-        vm=vm.name,
-        view_id=vm.view,
-        vm_id=vm.vm_id,
-        addresses=vm.addresses,
-        listen=vm.listen,
-    )
+    return _make_guest(_of_guest(vm))
 
 
 _EMPTY = documents.digest(())

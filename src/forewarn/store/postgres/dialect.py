@@ -10,6 +10,7 @@ Pure.
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 from forewarn.store.statements import Verb, Write
 
@@ -159,7 +160,22 @@ def array(values: Iterable[str | int | None]) -> str:
     psycopg adapts each member of a list by itself, in Python, which takes as long as the
     decision about an approval.
     """
-    return f"{{{','.join(map(_member, values))}}}"
+    members = values if isinstance(values, tuple) else tuple(values)
+    kinds = {*map(type, members)}
+    if kinds == {int}:
+        return f"{{{','.join(map(str, members))}}}"
+    if kinds == {str}:
+        # No text in PostgreSQL has the separator. If one has it, the server refuses it.
+        joined = _SEPARATOR.join(cast("tuple[str, ...]", members))
+        if joined.count(_SEPARATOR) == len(members) - 1:
+            escaped = joined.replace("\\", r"\\").replace('"', r"\"")
+            between = escaped.replace(_SEPARATOR, '","')
+            return f'{{"{between}"}}'
+    return f"{{{','.join(map(_member, members))}}}"
+
+
+_SEPARATOR = "\0"
+"""Separator of the texts of an array while it is written: one call escapes them all."""
 
 
 def _member(value: str | int | None) -> str:

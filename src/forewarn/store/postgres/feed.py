@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 
 from forewarn.cluster.port import FeedRow
-from forewarn.store.cache import RememberingTransaction
-from forewarn.store.feed import changes_of
+from forewarn.store.cache import Committed, RememberingTransaction
+from forewarn.store.feed import FEED_KEYS, FOLLOWED_KINDS, changes_of
 from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.postgres.lease import CHANNEL
 from forewarn.store.questions import Record
@@ -14,20 +14,26 @@ from forewarn.store.questions import Record
 class FeedingTransaction(RememberingTransaction):
     """A transaction that remembers which records it wrote."""
 
-    written: dict[tuple[type[Record], str], None]
+    def __init__(self, connection: PostgresConnection, committed: Committed) -> None:
+        """Begin without written records."""
+        super().__init__(connection, committed)
+        self._written: dict[tuple[type[Record], str], None] = {}
 
     def _follow(self, old: Record | None, new: Record | None) -> None:
         record = new or old
         assert record is not None
-        if "written" not in self.__dict__:
-            self.written = {}
-        self.written[type(record), record.key] = None
+        # With one more than FEED_KEYS, no more are needed: followers read everything.
+        if type(record) in FOLLOWED_KINDS and len(self._written) <= FEED_KEYS:
+            self._written[type(record), record.key] = None
         super()._follow(old, new)
 
     @property
     def addresses(self) -> Iterable[tuple[type[Record], str]]:
-        """Return the kinds and keys of the written records, except audit entries."""
-        return self.__dict__.get("written", {})
+        """Return the kinds and keys of the written records that followers read.
+
+        If they are more than FEED_KEYS, some of the rest are missing.
+        """
+        return self._written
 
 
 def write(
