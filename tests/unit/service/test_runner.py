@@ -496,7 +496,4 @@ async def test_request_returns_when_its_list_of_hosts_is_complete(
             OPERATOR,
             lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()),
         )
-        operations = setup.store.read(
-            lambda reader: reader.select(kinds.ALL_OPERATIONS)
-        )
-        assert [operation.host for operation in operations] == names
+        assert [operation.host for operation in _all(setup)] == names
