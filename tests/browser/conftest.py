@@ -5,7 +5,7 @@ each module. Without Chromium, the tests are skipped.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,16 +78,23 @@ def browser() -> Iterator[Browser]:
 
 
 def begun(browser: Browser, **options: Any) -> BrowserContext:
-    wanted: dict[str, Any] = {"viewport": WIDE, **options}
+    # A dot that pulses makes Chromium paint all the time.
+    usual: dict[str, Any] = {"viewport": WIDE, "reduced_motion": "reduce"}
+    wanted = {**usual, **options}
     context = browser.new_context(**wanted)
     context.set_default_timeout(PATIENCE_MS)
     return context
 
 
-class SparePage:
-    """An empty page, which tests without wishes use one after the other.
+CHANGEABLE = {"viewport", "color_scheme", "extra_http_headers"}
+"""Options that a page can have without a context of its own."""
 
-    A new page begins a process, which takes as long as to load the console into it.
+
+class SparePage:
+    """An empty page, which tests use one after the other.
+
+    A new page begins a process, and a new context loads and compiles each module of the
+    console again. That takes four times as long as to open a page of the console.
     """
 
     def __init__(self, browser: Browser) -> None:
@@ -95,10 +102,16 @@ class SparePage:
         self._browser = browser
         self._page: Page | None = None
 
-    def take(self) -> Page:
-        """Return the page, or a new one if it is in use."""
+    def take(self, options: Mapping[str, Any]) -> Page:
+        """Return the page, or a new one if it is in use, with some `CHANGEABLE` options."""
         page, self._page = self._page, None
-        return page or begun(self._browser).new_page()
+        page = page or begun(self._browser).new_page()
+        if "viewport" in options:
+            page.set_viewport_size(options["viewport"])
+        if "color_scheme" in options:
+            page.emulate_media(color_scheme=options["color_scheme"])
+        page.set_extra_http_headers(options.get("extra_http_headers", {}))
+        return page
 
     def give_back(self, page: Page) -> None:
         """Take a page as it is, and empty it for the next test."""
@@ -111,7 +124,7 @@ class SparePage:
             page.emulate_media(
                 media="null",
                 color_scheme="null",
-                reduced_motion="null",
+                reduced_motion="reduce",
                 forced_colors="null",
             )
         except Error:
@@ -168,9 +181,9 @@ def new_tab(
         alone: bool = False,
         **options: Any,
     ) -> Tab:
-        is_spare = not (context or options or alone)
+        is_spare = not (context or alone) and options.keys() <= CHANGEABLE
         page = (
-            spare_page.take()
+            spare_page.take(options)
             if is_spare
             else (context or new_context(**options)).new_page()
         )

@@ -241,6 +241,7 @@ def test_order_after_another_decision_names_who_made_it(
     expect(dialog.get_by_role("button", name="Take over")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_pause_of_another_operator_can_be_taken_over(
     place: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.support.consoles import Place, Tab
 from tests.support.processes import eventually
 
 
+@pytest.mark.long
 def test_hosts_of_a_campaign_are_counted_the_same_on_each_page(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

@@ -89,6 +89,7 @@ def test_plan_is_a_file_with_waves_hosts_and_constraints(
         expect(refused.get_by_role("row", name="c2-r1-2")).to_contain_text("down")
 
 
+@pytest.mark.long
 def test_constraints_of_a_plan_fit_into_a_phone(
     shared: Place, tmp_path: Path, new_context: Callable[..., BrowserContext]
 ) -> None:

@@ -73,6 +73,7 @@ def test_one_thing_opens_its_page_and_several_a_list_of_each_kind(
     expect(page.get_by_text("No name begins with “narwhal”")).to_be_visible()
 
 
+@pytest.mark.long
 def test_list_that_is_cut_says_so(shared: Place, new_tab: Callable[..., Tab]) -> None:
     tab = new_tab(shared)
     empty = dict.fromkeys(("state", "tenant", "scope", "cluster", "rack"))

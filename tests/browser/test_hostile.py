@@ -101,11 +101,10 @@ def test_pages_of_operators_show_hostile_texts_as_texts(
 def test_pages_of_a_tenant_show_hostile_texts_as_texts(
     talked: Place,
     new_tab: Callable[..., Tab],
-    new_context: Callable[..., BrowserContext],
 ) -> None:
     answer = talked.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})
     headers = {"Authorization": f"Bearer {answer['token']}"}
-    tab = new_tab(talked, new_context(extra_http_headers=headers))
+    tab = new_tab(talked, alone=True, extra_http_headers=headers)
     defer = {"names": ["shop-c1-r0-1"], "until": "+5d", "reason": f"{WORD} 5"}
     assert tab.page.request.post(f"{talked.url}/v1/defer", data=defer).ok
     tab.page.add_init_script(SCRIPT)

@@ -40,7 +40,9 @@ def test_page_shows_what_is_down_waits_and_runs(
     page = new_tab(place).open()
     place.ask("/v1/fail", {"names": ["shop-c1-r0-0"], "reason": "no memory"})
     down = section(page, "1 VM down, unplanned")
-    expect(down.get_by_role("row", name="shop-c1-r0-0")).to_contain_text("shop")
+    row = down.get_by_role("row", name="shop-c1-r0-0")
+    expect(row).to_contain_text("shop")
+    expect(row).to_contain_text("no memory")
     expect(page).to_have_title("(1) Now · forewarn")
     place.start_campaign()
     waits = section(page, "Waiting for approval")
@@ -52,6 +54,7 @@ def test_page_shows_what_is_down_waits_and_runs(
     expect(page).to_have_title("Now · forewarn")
 
 
+@pytest.mark.long
 def test_change_between_the_list_and_the_stream_is_shown(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.consoles import MIDDLE, WIDE, Place, Tab
 from tests.support.processes import eventually
@@ -23,17 +23,13 @@ BOXES = """(labels) => labels.map((each) => each.getBoundingClientRect())
 
 
 @pytest.fixture
-def open_as(
-    shared: Place,
-    new_tab: Callable[..., Tab],
-    new_context: Callable[..., BrowserContext],
-) -> Callable[..., Page]:
+def open_as(shared: Place, new_tab: Callable[..., Tab]) -> Callable[..., Page]:
     """Return what opens a page with a token of this name and roles."""
 
     def opened(path: str, name: str, **members: object) -> Page:
         answer = shared.ask("/v1/tokens", {"name": name, **members})
         headers = {"Authorization": f"Bearer {answer['token']}"}
-        return new_tab(shared, new_context(extra_http_headers=headers)).open(path)
+        return new_tab(shared, extra_http_headers=headers).open(path)
 
     return opened
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from forewarn.service.listening import url_of
 from forewarn.sim.loop import LoopThread
@@ -35,11 +35,7 @@ def running() -> Iterator[Simulation]:
 
 
 @pytest.fixture
-def open_page(
-    running: Simulation,
-    new_tab: Callable[..., Tab],
-    new_context: Callable[..., BrowserContext],
-) -> Callable[..., Page]:
+def open_page(running: Simulation, new_tab: Callable[..., Tab]) -> Callable[..., Page]:
     running.sim("reset", {})
     running.document()
     address = running.simulator.admin_address
@@ -48,7 +44,7 @@ def open_page(
     def open_at(*, runs: bool = False, **options: object) -> Page:
         # An event must not go on by itself while a slow machine looks at it.
         running.sim("clock", {"do": "resume" if runs else "pause"})
-        return new_tab(At(url_of(address)), new_context(**options)).open()
+        return new_tab(At(url_of(address)), **options).open()
 
     return open_at
 

@@ -153,6 +153,7 @@ def test_tab_that_is_hidden_for_long_stops_listening_and_reads_all_anew(
     expect(page.locator(".live.live")).to_be_visible()
 
 
+@pytest.mark.long
 def test_tab_that_leads_and_dies_is_followed_by_another(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:
@@ -168,6 +169,7 @@ def test_tab_that_leads_and_dies_is_followed_by_another(
     assert other.streams == 1
 
 
+@pytest.mark.long
 def test_page_that_loads_slowly_does_not_come_over_the_next(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

@@ -157,6 +157,7 @@ def test_closed_cluster_hides_no_work(
     assert edges[-1][1] <= row["y"] + row["height"]
 
 
+@pytest.mark.long
 def test_fresh_campaign_shows_short_work_and_what_is_planned(
     shared: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:
@@ -177,6 +178,7 @@ def test_fresh_campaign_shows_short_work_and_what_is_planned(
     expect(page.locator('.row[data-id="h:c2-r0-0"]')).to_have_count(0)
 
 
+@pytest.mark.long
 def test_table_is_as_high_as_the_timeline_and_begins_with_what_needs_a_person(
     shared: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:

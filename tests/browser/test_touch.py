@@ -7,6 +7,8 @@ from playwright.sync_api import BrowserContext, expect
 
 from tests.support.consoles import NARROW, WIDE, Place, Tab
 
+pytestmark = pytest.mark.long
+
 PX_MIN = 36
 """The least height of a target: half a centimetre on a usual phone."""
 
@@ -53,7 +55,7 @@ def busy(shared: Place) -> Place:
     "size",
     [
         pytest.param(NARROW, id="phone"),
-        pytest.param(WIDE, id="tablet", marks=pytest.mark.long),
+        pytest.param(WIDE, id="tablet"),
     ],
 )
 def test_targets_are_large_enough_for_a_finger(
@@ -69,7 +71,6 @@ def test_targets_are_large_enough_for_a_finger(
         assert page.evaluate(SIDEWAYS) == [], path
 
 
-@pytest.mark.long
 def test_pages_of_a_tenant_fit_a_phone(
     busy: Place,
     new_tab: Callable[..., Tab],

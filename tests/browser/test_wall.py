@@ -73,6 +73,7 @@ def test_wall_of_a_large_fleet_has_a_square_for_each_rack(
     expect(picture.locator("text")).to_have_text("✕")
 
 
+@pytest.mark.long
 def test_racks_with_few_hosts_fill_the_column_of_their_cluster(
     shared: Place, new_tab: Callable[..., Tab]
 ) -> None:

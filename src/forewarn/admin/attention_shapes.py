@@ -95,6 +95,13 @@ ProblemEntry = shape(
     since=str | None,
     text=str,
     text_shortly=(str, "The same without commands."),
+    cause=(
+        str,
+        (
+            "Of a VM or host that is down, for operators: the reason of its failure, or what "
+            "the driver said of the call that left it down. Can be empty."
+        ),
+    ),
     actions=(list[str], "Commands that can end the problem."),
     operation=str | None,
     target=(str | None, "The host or VM that the operation is for."),

@@ -6,7 +6,7 @@ approvals, and its held operations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -45,6 +45,7 @@ from forewarn.reporting import (
     apart_hosts,
     blackout_problems,
     cordon_problems,
+    failure_causes,
     replicas,
     stopped_vms,
     visit_problems,
@@ -149,6 +150,7 @@ def report(problem: Problem) -> Json:
         "since": instant_or_none(problem.since),
         "text": problem.text,
         "text_shortly": problem.short or problem.text,
+        "cause": problem.cause,
         "actions": list(problem.actions),
         "operation": problem.operation or None,
         "target": problem.target or None,
@@ -353,12 +355,12 @@ class _Search:
 
     def _under_way(self, operation: Operation) -> Problem | None:
         if operation.verb is Verb.FAIL:
-            return self._problem(
-                ProblemKind.VM_DOWN,
-                operation,
-                explained.down(operation),
-                actions=("restore", "redeploy"),
+            text, actions = explained.down(operation), ("restore", "redeploy")
+            down = self._problem(ProblemKind.VM_DOWN, operation, text, actions=actions)
+            cause = (
+                "" if self._is_tenant else failure_causes.cause(self._reader, operation)
             )
+            return replace(down, cause=cause)
         if operation.call_state is CallState.UNKNOWN:
             text = explained.outcome_unknown(operation)
             kind = ProblemKind.OUTCOME_UNKNOWN

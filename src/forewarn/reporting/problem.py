@@ -59,6 +59,8 @@ class Problem:
     text: str
     short: str = ""
     """The text without commands, for those who have buttons; empty: it has none."""
+    cause: str = ""
+    """Why VMs are down, as an operator or the driver said; only for operators."""
     since: Micros = 0
     """0 if unknown."""
     operation: str = ""

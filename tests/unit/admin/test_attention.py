@@ -114,6 +114,12 @@ def test_a_failed_host_is_one_problem_with_its_vms(client: TestClient) -> None:
     assert "there is no VM" in get(client, "problems", 404, vm="nope")["error"]
 
 
+def test_failure_has_the_reason_of_its_request(client: TestClient) -> None:
+    post(client, "fail", names=["web_0"], reason="kernel panic")
+    (problem,) = get(client, "problems")["problems"]
+    assert problem["cause"] == "kernel panic"
+
+
 def test_held_operation_reports_its_start_and_remedies(
     client: TestClient, gateway: LocalGateway
 ) -> None:
@@ -411,7 +417,7 @@ def test_tenant_sees_only_its_problems_and_waits_and_no_capacity() -> None:
     shared.gateway.enable("hidden-db-0")
     shared.gateway.advance("20m")
     shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
-    shared.order("fail", names=["hidden-h2"])
+    shared.order("fail", names=["hidden-h2"], reason="DIMM of hidden-h2")
     shared.gateway.advance("12m")
     token = shared.token()
     page = shared.ask(token, "GET", "/v1/problems").json()

@@ -59,8 +59,8 @@ const downVms = (problems) =>
         since: time.at(problem.since),
         text:
           vm && problem.target === problem.hosts[0] && problem.vms.length > 1
-            ? "its host is down"
-            : problem.text,
+            ? `its host is down${problem.cause && `: ${problem.cause}`}`
+            : problem.cause || problem.text,
       })),
     );
 

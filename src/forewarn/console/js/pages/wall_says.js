@@ -50,7 +50,7 @@ function trouble(problem) {
       form: "e",
       head: some(problem.vms.length ? problem.vms : problem.hosts, 2),
       tail: `down ${lasting}`,
-      small: problem.text_shortly,
+      small: problem.cause || problem.text_shortly,
     };
   return {
     form: BAD.has(problem.kind) ? "e" : "w",
