@@ -423,11 +423,8 @@ class RememberingTransaction(RowTransaction):
         look = _RELEVANT.get(type(record))
         if look is None or (old and new and look(old) == look(new)):
             return
-        if old is None:
-            self._follow_new(record)
-            return
         for query in _REMEMBERED_OF[type(record)]:
-            before = query.values(old)
+            before = () if old is None else query.values(old)
             after = () if new is None else query.values(new)
             if before == after:
                 continue
@@ -439,18 +436,6 @@ class RememberingTransaction(RowTransaction):
                     keys = [key for key in known if key != record.key]
                     if value in after:
                         insort(keys, record.key)
-                    self._remember_answer(question, tuple(keys))
-
-    def _follow_new(self, record: Record) -> None:
-        """Add a new record to the cached query results: a fleet file has millions."""
-        for query in _REMEMBERED_OF[type(record)]:
-            for value in query.values(record):
-                question = (query.name, value)
-                self._affected.add(question)
-                known = self._answer(question)
-                if known is not None and record.key not in known:
-                    keys = [*known]
-                    insort(keys, record.key)
                     self._remember_answer(question, tuple(keys))
 
     def _decoded(self, kind: type[R], rows: list[Row]) -> list[R]:

@@ -131,13 +131,13 @@ def _value(kind: Any, *, nullable: bool = False) -> Column:
     shape = shape_of(kind)
 
     def encode(value: Any) -> str:
-        return "" if nullable and value is None else shape.write(value)
+        return "" if value is None else shape.write(value)
 
     @functools.lru_cache(VALUES_REMEMBERED)
     def decode(text: str) -> Any:
         return None if nullable and not text else shape.decode(json.loads(text))
 
-    return Column((str,), remembering_last(encode), decode)
+    return Column((str,), remembering_last(encode if nullable else shape.write), decode)
 
 
 def column_for(hint: Any) -> Column:

@@ -15,7 +15,7 @@ it is down, and while a driver call stops it:
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Span, SpanKind, Vm, VmState
 from forewarn.instants import Micros
-from forewarn.protocol.frozen import changed
+from forewarn.protocol.frozen import changed, maker_of
 from forewarn.protocol.operations import Action, Operation
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -29,16 +29,15 @@ _KINDS = {
 }
 """Interruption by action. A deletion is not an interruption."""
 
-_SPAN = Span(
-    span_id="",
-    vm="",
-    scope="",
-    tenant="",
-    fault_domain=0,
-    kind=SpanKind.EXISTENCE,
-    began=0,
+_make_span = maker_of(
+    Span,
+    (
+        *("span_id", "vm", "scope", "tenant", "fault_domain"),
+        *("kind", "operation", "began", "ended", "is_exact", "revision"),
+    ),
 )
-"""Template span. Building one from scratch takes several times as long."""
+"""Returns a span of its values, in a part of the time of the constructor: a fleet file has
+a million of them."""
 
 
 def appear(work: Work, vm: Vm) -> None:
@@ -168,20 +167,12 @@ def forget(work: Work, span: Span) -> None:
 def _open(
     work: Work, vm: Vm, kind: SpanKind, *, operation: str = "", is_exact: bool = True
 ) -> None:
-    work.tx.add(
-        changed(
-            _SPAN,
-            span_id=f"{vm.name}/{work.span_id(work.now)}",
-            vm=vm.name,
-            scope=vm.scope,
-            tenant=vm.tenant,
-            fault_domain=vm.fault_domain,
-            kind=kind,
-            operation=operation,
-            began=work.now,
-            is_exact=is_exact,
-        )
+    values = (
+        f"{vm.name}/{work.span_id(work.now)}",
+        *(vm.name, vm.scope, vm.tenant, vm.fault_domain),
+        *(kind, operation, work.now, 0, is_exact, 0),
     )
+    work.tx.add(_make_span(values))
 
 
 def _close(work: Work, span: Span) -> None:
