@@ -26,9 +26,13 @@ def told(fleet: Fleet, host: str) -> tuple[Reason, str] | None:
     """Return the reason and the sentence for a host; None: it can be emptied."""
     mapped = fleet.mapped()
     number = mapped.numbers[host]
-    found = refused(mapped, [number]).get(number)
-    assert (found is None) == (placement_refuses(host, fleet) is None)
-    return None if found is None else (found.reason, refusal(found))
+    refusal_of_host = refused(mapped, [number]).get(number)
+    assert (refusal_of_host is None) == (placement_refuses(host, fleet) is None)
+    return (
+        None
+        if refusal_of_host is None
+        else (refusal_of_host.reason, refusal(refusal_of_host))
+    )
 
 
 def test_enough_memory_in_total_that_no_second_vm_fits_into_is_no_fit() -> None:
@@ -38,10 +42,10 @@ def test_enough_memory_in_total_that_no_second_vm_fits_into_is_no_fit() -> None:
         HostRow(name="h3", capacity=4, memory=4),
     ]
     vms = [VmRow("h1", f"alone{n}", "shop", memory=5) for n in range(2)]
-    found = told(Fleet(hosts, vms), "h1")
-    assert found is not None
-    assert found[0] is Reason.NO_FIT
-    assert "enough free capacity in total, but its hosts cannot take" in found[1]
+    refused_with = told(Fleet(hosts, vms), "h1")
+    assert refused_with is not None
+    assert refused_with[0] is Reason.NO_FIT
+    assert "enough free capacity in total, but its hosts cannot take" in refused_with[1]
     wider = [hosts[0], hosts[1], hosts[2]._replace(memory=5)]
     assert told(Fleet(wider, vms), "h1") is None
 
@@ -56,13 +60,13 @@ def test_host_whose_vms_would_use_the_reserve_is_refused_with_the_sums(
     vms = [VmRow(f"h{n}", f"alone{n}{m}", "shop") for n in range(3) for m in (0, 1)]
     mapped = Fleet(hosts, vms).mapped()
     amount = amount_of(reserve)
-    found = refused(mapped, [0], amount).get(0)
+    refused_with = refused(mapped, [0], amount).get(0)
     # The other hosts have four free places, and the host needs two.
     if kept <= 2:
-        assert found is None
+        assert refused_with is None
     else:
-        assert found is not None
-        assert refusal(found) == (
+        assert refused_with is not None
+        assert refusal(refused_with) == (
             "the host has 2 VMs to move, and the other hosts of pool p have capacity "
             f"for 4, of which policy.reserve keeps {kept}"
         )
@@ -92,10 +96,10 @@ def test_racks_with_more_vms_of_the_scope_are_no_targets() -> None:
         HostRow(name="h3", rack="r2"),
     ]
     vms = [VmRow(host, "db", "shop") for host in ("h1", "h2")]
-    found = told(Fleet(hosts, vms), "h1")
-    assert found is not None
-    assert found[0] is Reason.RACKS
-    assert "in racks with more VMs of the scope" in found[1]
+    refused_with = told(Fleet(hosts, vms), "h1")
+    assert refused_with is not None
+    assert refused_with[0] is Reason.RACKS
+    assert "in racks with more VMs of the scope" in refused_with[1]
     assert told(Fleet([*hosts, HostRow(name="h4", rack="r3")], vms), "h1") is None
 
 
@@ -105,17 +109,17 @@ def test_second_vm_of_a_scope_needs_another_rack_than_the_first() -> None:
     vms = [VmRow("h1", "db", "shop"), VmRow("h1", "db", "shop")]
     assert told(Fleet(hosts, vms), "h1") is None
     vms.append(VmRow("h2", "db", "shop"))
-    found = told(Fleet(hosts, vms), "h1")
-    assert found is not None
-    assert found[0] is Reason.RACKS
+    refused_with = told(Fleet(hosts, vms), "h1")
+    assert refused_with is not None
+    assert refused_with[0] is Reason.RACKS
 
 
 @pytest.mark.parametrize("zone", ["z1", "z2"])
 def test_vm_of_a_scale_set_stays_in_its_zone(zone: str) -> None:
     hosts = [HostRow(name="h1", zone="z1"), HostRow(name="h2", zone=zone)]
     fleet = Fleet(hosts, [VmRow("h1", "set", "shop")], {"set": ScopeKind.SCALE_SET})
-    found = told(fleet, "h1")
-    assert (found is None) == (zone == "z1")
+    refused_with = told(fleet, "h1")
+    assert (refused_with is None) == (zone == "z1")
 
 
 def test_large_fleet_is_judged_without_placement(
@@ -136,8 +140,8 @@ def test_large_fleet_is_judged_without_placement(
     monkeypatch.setattr(
         "forewarn.campaigns.targets.choose_host", lambda *_, **__: calls.append(1)
     )
-    found = refused(mapped, range(400))
-    assert (found, calls) == ({}, [])
+    refused_hosts = refused(mapped, range(400))
+    assert (refused_hosts, calls) == ({}, [])
 
 
 def test_only_fixed_vms_keep_hosts_from_a_plan_if_the_driver_chooses() -> None:

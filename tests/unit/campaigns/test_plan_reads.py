@@ -76,31 +76,31 @@ def request(impact: Impact) -> PlanRequest:
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list of the statements that are run."""
-    seen: list[str] = []
+    texts: list[str] = []
     rows, pages = Connection.rows, Connection.pages
 
     def noted_rows(
         self: Connection, sql: str, parameters: Parameters = ()
     ) -> Sequence[Any]:
-        seen.append(sql)
+        texts.append(sql)
         return rows(self, sql, parameters)
 
     def noted_pages(
         self: Connection, sql: str, size: int, parameters: Parameters = ()
     ) -> Iterator[Any]:
-        seen.append(sql)
+        texts.append(sql)
         return pages(self, sql, size, parameters)
 
     monkeypatch.setattr(Connection, "rows", noted_rows)
     monkeypatch.setattr(Connection, "pages", noted_pages)
-    return seen
+    return texts
 
 
 @pytest.mark.parametrize("impact", [Impact.REBOOT, Impact.LIVE_MIGRATE])
 def test_statements_of_a_plan_do_not_depend_on_the_number_of_hosts(
     tmp_path: Path, statements: list[str], impact: Impact
 ) -> None:
-    found: list[list[str]] = []
+    texts_by_size: list[list[str]] = []
     for hosts in (20, 1_200):
         path = tmp_path / f"{hosts}.db"
         store_with(path, hosts)
@@ -109,9 +109,9 @@ def test_statements_of_a_plan_do_not_depend_on_the_number_of_hosts(
             plan = plan_of(reader, request(impact))
         assert len(plan.hosts) == hosts
         assert sum(plan.vms) == 4 * hosts
-        found.append([*statements])
-    assert found[0] == found[1]
-    assert len(found[0]) <= 11
+        texts_by_size.append([*statements])
+    assert texts_by_size[0] == texts_by_size[1]
+    assert len(texts_by_size[0]) <= 11
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,10 @@ def test_sizes_of_vms_are_read_only_if_vms_move(
     with contextlib.closing(sqlite3.connect(path)) as file:
         for sql in statements:
             if " vms" in sql:
-                given = {"value": "", "after": "", "limit": 1} if ":" in sql else ()
-                cursor = file.execute(f"EXPLAIN QUERY PLAN {sql}", given)
+                parameters = (
+                    {"value": "", "after": "", "limit": 1} if ":" in sql else ()
+                )
+                cursor = file.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)
                 plans += [str(row[-1]) for row in cursor]
     assert plans
     assert not [

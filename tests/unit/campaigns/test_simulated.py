@@ -23,9 +23,9 @@ def chances(*, approve: float = 0.7, failures: float = 0.1, seed: int = 1) -> Ch
 
 
 def test_shares_are_those_that_are_assumed() -> None:
-    found = chances()
-    approving = sum(map(found.approves, NAMES)) / len(NAMES)
-    failing = sum(map(found.fails, NAMES)) / len(NAMES)
+    assumed = chances()
+    approving = sum(map(assumed.approves, NAMES)) / len(NAMES)
+    failing = sum(map(assumed.fails, NAMES)) / len(NAMES)
     assert 0.67 < approving < 0.73
     assert 0.08 < failing < 0.12
 
@@ -77,11 +77,11 @@ def test_peak_is_the_worst_moment_by_its_limit(
             if subject == name and begins <= at < ends
         )
 
-    found = peak(uses, limits)
-    assert found is not None
+    worst_moment = peak(uses, limits)
+    assert worst_moment is not None
     worst = max(used_at(at, name) / limits[name] for at in range(30) for name in limits)
-    assert found.used / limits[found.subject] == worst
-    assert found.used == used_at(found.at, found.subject)
+    assert worst_moment.used / limits[worst_moment.subject] == worst
+    assert worst_moment.used == used_at(worst_moment.at, worst_moment.subject)
 
 
 def test_peak_counts_what_is_always_used_and_tells_no_limit() -> None:

@@ -24,8 +24,8 @@ NEXT = Ahead(hosts=0, slots=1, ramps=1, soaks=0, work=HOUR)
 def by(
     ahead: Ahead, pace: Pace = NO_PACE, free: Sequence[Opening] = ALWAYS
 ) -> Micros | None:
-    found = begins_by(ahead, pace, free, now=NOW)
-    return None if found is None else found - NOW
+    begin = begins_by(ahead, pace, free, now=NOW)
+    return None if begin is None else begin - NOW
 
 
 def test_rounds_and_soaks_come_before_a_host() -> None:

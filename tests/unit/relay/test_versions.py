@@ -117,10 +117,12 @@ def without_digest(line: dict[str, Any]) -> dict[str, Any]:
 
 def taken(*given: Any) -> Knowledge:
     """Return what a relay knows after these lines."""
-    found = Knowledge()
+    knowledge_so_far = Knowledge()
     for line in given:
-        found = knowledge.take(found, messages.line_of(json.dumps(line))).knowledge
-    return found
+        knowledge_so_far = knowledge.take(
+            knowledge_so_far, messages.line_of(json.dumps(line))
+        ).knowledge
+    return knowledge_so_far
 
 
 def within(old: Any, new: Any) -> bool:
@@ -157,10 +159,10 @@ def test_service_sends_what_the_first_relay_reads() -> None:
 
 
 def test_relay_reads_the_lines_of_the_first_service() -> None:
-    found = taken(FIRST["whole"])
-    assert found.host == "h1"
-    assert dict(found.views) == {"s:web": VIEW}
-    assert dict(found.guests) == {"web_0": GUEST}
+    known = taken(FIRST["whole"])
+    assert known.host == "h1"
+    assert dict(known.views) == {"s:web": VIEW}
+    assert dict(known.guests) == {"web_0": GUEST}
     after = taken(FIRST["whole"], FIRST["change"])
     assert dict(after.guests) == {}
 

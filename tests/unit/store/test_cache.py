@@ -155,11 +155,11 @@ def step(tx: Transaction, chance: random.Random) -> list[Any]:
 def live(store: Store, seed: int) -> list[Any]:
     """Live a random life of transactions, some of which fail; tell all of it."""
     chance = random.Random(seed)
-    told: list[Any] = []
-    while len(told) < STEPS:
-        seen: list[Any] = []
+    all_seen: list[Any] = []
+    while len(all_seen) < STEPS:
+        step_results: list[Any] = []
 
-        def work(tx: Transaction, seen: list[Any] = seen) -> None:
+        def work(tx: Transaction, seen: list[Any] = step_results) -> None:
             seen += [step(tx, chance) for _ in range(chance.randrange(1, 8))]
             if not chance.randrange(5):
                 raise LookupError
@@ -167,10 +167,10 @@ def live(store: Store, seed: int) -> list[Any]:
         try:
             store.transact(work)
         except LookupError:
-            seen.append("rolled back")
-        told += seen
-        told.append(store.read(lambda reader: [reader.get(Event, k) for k in KEYS]))
-    return told
+            step_results.append("rolled back")
+        all_seen += step_results
+        all_seen.append(store.read(lambda reader: [reader.get(Event, k) for k in KEYS]))
+    return all_seen
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -356,10 +356,10 @@ class Looked:
         self.fields: set[str] = set()
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(type(self.record), name)
-        if isinstance(found, property):
-            assert found.fget is not None
-            return found.fget(self)
+        attribute = getattr(type(self.record), name)
+        if isinstance(attribute, property):
+            assert attribute.fget is not None
+            return attribute.fget(self)
         self.fields.add(name)
         return getattr(self.record, name)
 

@@ -34,11 +34,13 @@ class CheckedLives(LivesInFile):
     def teardown(self) -> None:
         try:
             if self.life is not None and self.directory and not self.life.is_broken:
-                found = check(Path(self.directory.name) / "forewarn.db")
+                violations = check(Path(self.directory.name) / "forewarn.db")
                 if self.life._crowded:
                     # A hypervisor put VMs where the rules would not have.
-                    found = [text for text in found if "not valid" not in text]
-                assert found == []
+                    violations = [
+                        text for text in violations if "not valid" not in text
+                    ]
+                assert violations == []
         finally:
             super().teardown()
 
@@ -425,8 +427,8 @@ def test_conflicting_records_are_found(file: Path, damage: str) -> None:
         for statement in damage.split(";"):
             assert connection.execute(statement).rowcount, statement
     connection.close()
-    found = check(file)
-    assert any(OVERLAPS[damage] in text for text in found), "\n".join(found)
+    violations = check(file)
+    assert any(OVERLAPS[damage] in text for text in violations), "\n".join(violations)
 
 
 def test_name_of_an_expired_token_can_be_reused(file: Path) -> None:
@@ -443,8 +445,8 @@ def test_each_kind_of_damage_is_found(file: Path, damage: str) -> None:
         changed = connection.execute(damage).rowcount
     connection.close()
     assert changed, "the life has nothing of the kind"
-    found = check(file)
-    assert any(DAMAGES[damage] in text for text in found), "\n".join(found)
+    violations = check(file)
+    assert any(DAMAGES[damage] in text for text in violations), "\n".join(violations)
 
 
 def test_damaged_file_is_reported(file: Path) -> None:

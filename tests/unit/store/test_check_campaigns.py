@@ -60,9 +60,9 @@ def test_damage_is_reported(written: Path, tmp_path: Path, damage: str) -> None:
 
 def checked(world: World, file: Path) -> list[str]:
     """Check a copy of the file, and remove the copy."""
-    found = check_of(world, file)
+    violations = check_of(world, file)
     file.with_suffix(".copy").unlink()
-    return found
+    return violations
 
 
 def test_a_campaign_with_only_failed_hosts_and_an_ended_one_are_valid(

@@ -24,16 +24,16 @@ def test_memory_store_simulates_write_conflicts() -> None:
 
 
 def test_transaction_fails_after_repeated_conflicts() -> None:
-    asked: list[bool] = []
+    attempts: list[bool] = []
 
     def always() -> bool:
-        asked.append(True)
+        attempts.append(True)
         return True
 
     store = MemoryStore(conflict=always)
     with pytest.raises(ConflictError):
         store.transact(lambda tx: tx.add(Tenant(name="shop")))
-    assert len(asked) == TRANSACTION_ATTEMPTS
+    assert len(attempts) == TRANSACTION_ATTEMPTS
     assert store.read(lambda reader: reader.get(Tenant, "shop")) is None
 
 

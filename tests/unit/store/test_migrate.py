@@ -53,10 +53,10 @@ def bring(connection: Connection, path: Path, steps: Sequence[Step]) -> None:
 def schema(path: Path) -> list[tuple[object, ...]]:
     """Return everything that makes a schema, and the steps that were noted."""
     database = sqlite3.connect(path)
-    found = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    found += database.execute("SELECT * FROM schema_steps").fetchall()
+    rows = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    rows += database.execute("SELECT * FROM schema_steps").fetchall()
     database.close()
-    return sorted(found, key=repr)
+    return sorted(rows, key=repr)
 
 
 def test_migrated_old_file_equals_a_new_one(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_upgrade_marks_the_time_before_records_as_unknown(path: Path) -> None:
         " AND verb != 'fail'"
     )
     database.executescript(step.sql)
-    found = database.execute(
+    spans = database.execute(
         "SELECT vm, kind, ended, is_exact, operation != '' FROM spans"
         " WHERE kind != 'existence' ORDER BY vm"
     ).fetchall()
@@ -151,7 +151,7 @@ def test_upgrade_marks_the_time_before_records_as_unknown(path: Path) -> None:
         "SELECT count(*), max(is_exact), max(ended) FROM spans WHERE kind = 'existence'"
     ).fetchall()
     database.close()
-    assert found == [("down_0", "failure", 0, 1, 1), ("moved_0", "freeze", 0, 0, 1)]
+    assert spans == [("down_0", "failure", 0, 1, 1), ("moved_0", "freeze", 0, 0, 1)]
     assert lives == [(7, 0, 0)]
     assert check(path) == []
 

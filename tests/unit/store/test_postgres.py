@@ -44,8 +44,8 @@ pytestmark = postgres.needing_postgres
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with postgres.one_database() as made:
-        yield made
+    with postgres.one_database() as new_url:
+        yield new_url
 
 
 class Waits:

@@ -43,9 +43,9 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def cluster(url: str) -> Iterator[PostgresCluster]:
-    made = PostgresCluster(url)
-    yield made
-    made.close()
+    new_cluster = PostgresCluster(url)
+    yield new_cluster
+    new_cluster.close()
 
 
 def take(cluster: PostgresCluster) -> LeaseRow:
@@ -185,9 +185,9 @@ def test_replica_of_an_old_version_reads_on_and_does_not_lead_after_a_new_column
                 "INSERT INTO schema_steps VALUES (%s, 'invented')", (number,)
             )
         add(leader, "h2")
-        found = old.follow(None, hosts)
-        assert [host.name for host in found if host] == ["h1", "h2", "h1"]
-        assert snapshots.read(hosts) == found
+        hosts_read = old.follow(None, hosts)
+        assert [host.name for host in hosts_read if host] == ["h1", "h2", "h1"]
+        assert snapshots.read(hosts) == hosts_read
         with pytest.raises(StoreTooNewError, match="newer forewarn"):
             take(old)
         assert old.lease().term == row.term

@@ -43,9 +43,9 @@ def counted(ask: Callable[[Reader], object]) -> Counter[str]:
 
 def test_answers_are_those_of_the_reader() -> None:
     def both(reader: Reader) -> None:
-        told = Remembered(reader)
-        assert ask_everything(told) == ask_everything(reader)
-        assert ask_everything(told) == ask_everything(reader)
+        wrapped = Remembered(reader)
+        assert ask_everything(wrapped) == ask_everything(reader)
+        assert ask_everything(wrapped) == ask_everything(reader)
 
     world().read(both)
 
@@ -61,12 +61,12 @@ def test_second_question_reads_nothing() -> None:
 
 def test_changed_page_does_not_change_what_is_remembered() -> None:
     def ask(reader: Reader) -> None:
-        told = Remembered(reader)
-        first = told.select(kinds.ALL_HOSTS)
+        wrapped = Remembered(reader)
+        first = wrapped.select(kinds.ALL_HOSTS)
         first.clear()
-        second = told.select(kinds.ALL_HOSTS)
+        second = wrapped.select(kinds.ALL_HOSTS)
         second.clear()
-        assert len(told.select(kinds.ALL_HOSTS)) == HOSTS
+        assert len(wrapped.select(kinds.ALL_HOSTS)) == HOSTS
 
     world().read(ask)
 
