@@ -83,7 +83,9 @@ def test_paused_rollout_announces_nothing_until_it_is_resumed() -> None:
     assert shown(world, name).done == 1
     assert waits_for(world, name).startswith(f"campaign {name} is paused until")
     why = world.explain(of_host(world, 1).operation_id)
-    assert any(f"`forewarn campaign resume {name}`" in reason for reason in why)
+    assert any(
+        f"`forewarn campaign resume {name} --reason TEXT`" in reason for reason in why
+    )
     steer(world, lambda work: campaigns.resume(work, name, by_all=False))
     assert in_work(world) == [name_of(1)]
     world.advance("3h")
