@@ -221,7 +221,7 @@ class CampaignWatcher:
         _k2_shared(moment, campaign)
         end = sum(stage.hosts for stage in campaign.stages[: campaign.stage])
         assert operation.position <= end, f"K1: {operation} is of a later stage"
-        _k1_groups(moment, operation, campaign, hosts | {h for h, _ in campaign.failed})
+        _k1_groups(moment, operation, campaign, hosts | _failed(moment))
         _k1_unavailable(moment, operation, campaign)
         campaign_terms.k1_tenants(moment, operation, campaign)
         campaign_terms.k1_places(moment, operation)
@@ -335,6 +335,16 @@ def _k2_shared(moment: Moment, campaign: CampaignRecord) -> None:
 def _is_visited(moment: Moment, operation: Operation) -> bool:
     visit = moment.mirror.table(Visit).get(operation.visit)
     return visit is not None and visit.state is not VisitState.WAITING
+
+
+def _failed(moment: Moment) -> set[str]:
+    """Return the failed hosts of all campaigns."""
+    return {
+        host
+        for campaign in moment.mirror.table(CampaignRecord).values()
+        if not campaign.ended
+        for host, _ in campaign.failed
+    }
 
 
 def _k1_groups(

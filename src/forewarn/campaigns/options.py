@@ -140,7 +140,8 @@ GROUP_BUDGET: Mapping[str, Option] = {
         least=1,
         most=HOSTS_MAX,
         is_needed=True,
-        text="Maximum hosts in flight with the same value, or a percentage of them.",
+        text="Maximum hosts in flight with the same value, or a percentage of them. "
+        "Failed hosts of any campaign count.",
     ),
 }
 

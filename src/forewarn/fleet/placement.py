@@ -82,11 +82,11 @@ def choose_host(
 ) -> str | None:
     """Return the name of the best host for `vm`; None: no host can take it.
 
-    `origin` is its host. The order of preference is: a relay that is heard; the same zone; a host that is done
-    in the rollout, then one outside of it, an empty one that waits, and the one that
-    comes latest; a host with VMs of the same fault domain; an empty host; the host with
-    the most free capacity: the largest free part of its scarcest limit on vCPUs or
-    memory, then the most free places.
+    `origin` is its host. The order of preference is: a relay that is heard; the same
+    zone; a host that is done in the rollout, then one outside of it, an empty one that
+    waits, and the one that comes latest; a host with VMs of the same fault domain; an
+    empty host; the host with the most free capacity: the largest free part of its
+    scarcest limit on vCPUs or memory, then the most free places.
     """
     possible = [
         candidate

@@ -142,6 +142,8 @@ class BudgetUsed(Blocker, kind="budget"):
     share a limit; else empty."""
     failed: int = 0
     """Failed hosts that use the budget until they are retried or skipped."""
+    of_others: int = 0
+    """Those of a group that have failed in other campaigns."""
     ramps_to: int = 0
     """Maximum hosts in flight of the budget, if the ramp of the stage allows fewer now; 0:
     it does not."""

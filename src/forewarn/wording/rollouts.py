@@ -241,7 +241,7 @@ def _budget(blocker: BudgetUsed) -> str:
     if blocker.failed:
         hosts = _failed_hosts(blocker.failed)
         failed = f", with {hosts}: {_ways_out(blocker.campaign, blocker.failed)}"
-        if blocker.budget is BudgetKind.SHARED:
+        if blocker.budget is BudgetKind.SHARED or blocker.of_others:
             # They can be of any campaign.
             failed = f", with {hosts} that `forewarn campaign list` shows"
     away = _cordoned(blocker) if blocker.budget is BudgetKind.UNAVAILABLE else ""

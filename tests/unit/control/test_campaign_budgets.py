@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.control.requests import campaigns, cordons, failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
@@ -14,8 +16,10 @@ from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import (
     ONE_STAGE,
     campaign,
+    file_of,
     in_work,
     start,
+    start_text,
     steer,
     waits_for,
 )
@@ -141,6 +145,34 @@ def test_maintenance_of_a_rack_counts_too() -> None:
     ]
     seen = play(service)
     assert max(map(len, seen)) == 1
+
+
+@pytest.mark.parametrize("way_out", ["skip", "abort"])
+def test_host_that_failed_in_another_campaign_counts(way_out: str) -> None:
+    driver = SimulatedDriver()
+    service = world(2, per_rack=2, driver=driver)
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, times=3))
+    one_per_rack = '[[campaign.budget.by]]\nlabel = "rack"\nmax = 1\n'
+    for name, host in (("kernel", "h00"), ("bios", "h01")):
+        file = file_of(one_per_rack + ONE_STAGE, name=name)
+        start_text(service, file.replace("all = true", f'host = ["{host}"]'))
+        service.advance("2h")
+    assert campaign(service, "kernel").failed_hosts == ("h00",)
+    assert in_work(service) == []
+    planned = next(
+        operation for operation in service.operations() if operation.host == "h01"
+    )
+    (reason,) = service.explain(planned.operation_id)
+    assert reason == (
+        "campaign bios: 1 of 1 hosts of rack=r0 are in flight, with a failed host that "
+        "`forewarn campaign list` shows"
+    )
+    if way_out == "skip":
+        steer(service, lambda work: campaigns.skip(work, "kernel", ["h00"]))
+    else:
+        steer(service, lambda work: campaigns.abort(work, "kernel"))
+    service.advance("2m")
+    assert in_work(service) == ["h01"]
 
 
 def test_hosts_that_are_away_for_any_cause_count() -> None:

@@ -132,6 +132,7 @@ def test_hosts_that_were_ruled_out_before_are_named_too() -> None:
         ([candidate("b"), candidate("a"), candidate("c")], "a"),
         # The same zone comes first, but another is better than none.
         ([candidate("a", zone="2", domains=OWN), candidate("b", load=9)], "b"),
+        ([candidate("a", zone="2", turn=DONE), candidate("b", load=9)], "b"),
         ([HERE, candidate("a", zone="2")], "a"),
         # Only hosts of its pool can take it.
         ([candidate("a", pool=""), candidate("b", pool="intel")], None),

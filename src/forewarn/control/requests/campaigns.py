@@ -296,6 +296,8 @@ def end_aborted(work: Work, old: CampaignRecord, *, note: AnyNote) -> list[Opera
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_ABORTED)
     aborted = campaign_ends.take_step(work, old, CampaignInput.ABORT)
     campaign_ends.save(work, old, replace(aborted, halt=None))
+    for host in old.failed_hosts:
+        work.free_budgets(host, ())
     return rollouts.cancel_unstarted(work, request, note=note)
 
 

@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from forewarn.campaigns import commands, gate
@@ -146,17 +146,22 @@ def ask(
     return gate.decide(campaign, standing)
 
 
+def all_failed(reader: Reader) -> set[str]:
+    """Return the names of the failed hosts of all open campaigns."""
+    return {
+        host
+        for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
+        for host in campaign.failed_hosts
+    }
+
+
 def closed_by_people(reader: Reader) -> tuple[str, ...]:
     """Return cordoned hosts that stay away until an operator opens them.
 
     These are not the hosts in work, those of visits, which open them, and the failed hosts
     of open campaigns.
     """
-    failed = {
-        host
-        for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
-        for host in campaign.failed_hosts
-    }
+    failed = all_failed(reader)
     closed: list[str] = []
     for host in reader.select(kinds.HOSTS_CORDONED, limit=CORDONED_READ_MAX):
         room = reader.get(Capacity, host.name)
@@ -235,9 +240,12 @@ def _groups(
 def group_use(
     reader: Reader, campaign: CampaignRecord, amount: str, place: str
 ) -> BudgetUsed:
-    """Return how much of the budget of a place is used, whether it is used up or not."""
+    """Return how much of the budget of a place is used, whether it is used up or not.
+
+    Hosts that have failed in other campaigns count.
+    """
     most = _group_most(reader, amount, place)
-    failed = _failed_at(reader, campaign, place)
+    failed = _at(reader, {*campaign.failed_hosts, *all_failed(reader)}, place)
     # A failed host can still be in work: the recovery of its VMs, or another request.
     idle = sum(1 for host in failed if not _is_at_work(reader, host))
     return BudgetUsed(
@@ -247,6 +255,7 @@ def group_use(
         most=most,
         subject=place.removeprefix(f"{LABEL}="),
         failed=len(failed),
+        of_others=len(failed.difference(campaign.failed_hosts)),
     )
 
 
@@ -258,12 +267,12 @@ def _group_most(reader: Reader, amount: str, place: str) -> int:
     return max(1, written.of(size))
 
 
-def _failed_at(reader: Reader, campaign: CampaignRecord, place: str) -> list[str]:
-    """Return the names of the failed hosts of a campaign that stand at a place."""
-    hosts = (reader.get(Host, name) for name in campaign.failed_hosts)
-    return [
+def _at(reader: Reader, names: Iterable[str], place: str) -> set[str]:
+    """Return those of the hosts that stand at a place."""
+    hosts = (reader.get(Host, name) for name in names)
+    return {
         host.name for host in hosts if host is not None and place in places_of(host)
-    ]
+    }
 
 
 def _is_at_work(reader: Reader, host: str) -> bool:
