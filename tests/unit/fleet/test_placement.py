@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.fleet.model import Cordon, Host, HostState, Scope, ScopeKind, Vm
+from forewarn.fleet.model import (
+    Cordon,
+    Host,
+    HostState,
+    Scope,
+    ScopeKind,
+    Vm,
+    VmState,
+    taken_by,
+)
 from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
 from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import NoCapacity
@@ -244,3 +253,9 @@ def test_no_reason_is_given_if_a_host_is_available() -> None:
 )
 def test_non_candidate_hosts_are_named_last(others: NoPlace, end: str) -> None:
     assert reason(NoCapacity(vm="v", why=others)).endswith(f"; {end}")
+
+
+def test_vm_uses_capacity_on_its_host_and_on_the_one_to_which_it_moves() -> None:
+    assert taken_by(VM) == {"here"}
+    assert taken_by(replace(VM, moving_to="there")) == {"here", "there"}
+    assert taken_by(replace(VM, state=VmState.DELETED)) == taken_by(None) == frozenset()

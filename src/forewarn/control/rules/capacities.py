@@ -40,12 +40,12 @@ class Capacities:
         """Note that a host was added, changed or removed."""
         self._hosts[name] = None
 
-    def change_vm(self, old: Vm | None, new: Vm | None) -> None:
-        """Note that a VM was added, changed or removed."""
-        if new is not None and (old is None or old.host != new.host):
+    def change_vm(self, old: Vm, new: Vm | None) -> None:
+        """Note that a VM was changed or removed."""
+        if new is not None and old.host != new.host:
             self.arrivals[new.host] = None
         if taken_by(old) == taken_by(new) and (
-            old is None or new is None or use_of(old) == use_of(new)
+            new is None or use_of(old) == use_of(new)
         ):
             return
         for vm, sign in ((old, -1), (new, 1)):
@@ -55,7 +55,7 @@ class Capacities:
                     counter[host] += sign * amount
 
     def add_vm(self, vm: Vm) -> None:
-        """Note that a VM was added: as `change_vm` for the many VMs of a new fleet."""
+        """Note that a VM was added, as all VMs of a new fleet are."""
         self.arrivals[vm.host] = None
         places, vcpu, memory = self._uses
         for host in taken_by(vm):
