@@ -13,8 +13,8 @@ crash at any of them leaves what a killed service leaves, and the lease runs out
 Follow: requests are passed on, the control thread and the driver end, and the follower
 reads what was committed since it led.
 
-Stop: the control thread ends after the waiting requests, and the lease is released, so that
-another replica leads at once. Meanwhile VMs get documents here, and their requests are
+Stop: the control thread ends after the waiting requests, approvals get their answers, and
+the lease is released, so that another replica leads at once. Meanwhile VMs get documents here, and their requests are
 passed on.
 """
 
@@ -302,7 +302,7 @@ class ReplicatedService(Service):
         replica, api, deciding = self._replica, self._api, self._deciding
         assert replica is not None, "it has been connected"
         assert api is not None, "it has been opened"
-        self._decides, self._leading = False, None
+        self._decides = False
         self.endpoint.directory.trust_replicas(b"")
         self.server.attach(self._following)
         self._told = replica.leader()
@@ -314,6 +314,10 @@ class ReplicatedService(Service):
             logger.error("the control thread does not end, so the service does")
             super()._fail(StoreError("the control thread does not end"))
             return
+        if self._leading is not None:
+            # The keeper still reads the positions of the replicas.
+            await self._leading.end()
+            self._leading = None
         self._deciding = None
         await self._close_term()
         await asyncio.to_thread(replica.follower.follow)

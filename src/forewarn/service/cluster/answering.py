@@ -2,7 +2,8 @@
 
 A VM that asks another replica next reads what it wrote, without a word in its request. An
 approval is durable before it waits, and a replica that is silent or late must not delay
-it: after two seconds, it is answered without them.
+it: after two seconds, it is answered without them. A leader that stops answers all of them
+before it releases the lease and closes connections.
 """
 
 import asyncio
@@ -33,6 +34,9 @@ class LeaderGuests:
         """Answers to approvals that were decided in this iteration of the loop."""
         self._waiting: deque[tuple[int, _Verdict]] = deque()
         """Answers, with the numbers of their commits, which go up."""
+        self._open: set[_Verdict] = set()
+        """All answers that are not given."""
+        self._has_ended = False
 
     async def enable(self, vm: str) -> None:
         """Enable the view of a VM."""
@@ -52,6 +56,8 @@ class LeaderGuests:
         answer: _Verdict = self._loop.create_future()
         verdict.add_done_callback(partial(self._decided, answer))
         answer.add_done_callback(partial(_cancel_too, verdict))
+        self._open.add(answer)
+        answer.add_done_callback(self._open.discard)
         return answer
 
     def _decided(self, answer: _Verdict, verdict: _Verdict) -> None:
@@ -73,12 +79,26 @@ class LeaderGuests:
         new, self._new = self._new, []
         place = self._gate.approved()
         self._waiting.extend((place, answer) for answer in new)
+        if self._has_ended:
+            self._answer(place)
+            return
         self._loop.call_later(limits.SERVED_SECONDS, self._answer, place)
 
     def release(self) -> None:
         """Give the answers that wait for nothing any more."""
         while self._waiting and self._gate.is_read(self._waiting[0][0]):
             self._answer(self._waiting[0][0])
+
+    async def end(self) -> None:
+        """Return when all answers are given; the caller sends no more requests here.
+
+        They wait for readers only while the term lasts: after it, the positions of the
+        replicas are not read.
+        """
+        if self._open and self._gate.may_act():
+            await asyncio.wait(self._open, timeout=limits.SERVED_SECONDS)
+        self._has_ended = True
+        self._enter()
 
     def _answer(self, place: int) -> None:
         self._gate.forget(place)

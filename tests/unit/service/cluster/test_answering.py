@@ -145,3 +145,24 @@ async def test_other_requests_are_forwarded() -> None:
         await leader.answering.enable("web")
     assert await leader.answering.instance("web") is None
     assert await leader.answering.own_events("web") is None
+
+
+@in_loop
+async def test_leader_that_ends_answers_what_is_durable_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "SERVED_SECONDS", 0.05)
+    leader = Leader()
+    durable, late, undecided = (
+        leader.answering.approve("web", ["1"]) for _ in range(3)
+    )
+    leader.guests.verdicts[0].set_result(None)
+    await turns()
+    monkeypatch.setattr(limits, "SERVED_SECONDS", 0.0)
+    await leader.answering.end()
+    assert durable.result() is None
+    leader.guests.verdicts[1].set_result(None)
+    await turns()
+    assert late.result() is None
+    assert not undecided.done()
+    assert not leader.gate.waits

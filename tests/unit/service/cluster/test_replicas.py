@@ -68,6 +68,11 @@ class Backend:
         """Seconds before each snapshot of this replica."""
         self.is_late = False
         """Whether another replica takes the lease just after the next takeover."""
+        self.reads = threading.Event()
+        """Each snapshot of this replica waits for it."""
+        self.reads.set()
+        self.on_release: Callable[[], None] = lambda: None
+        """Called in the thread that releases the lease, before it does so."""
 
     def prepare(self) -> MemoryStore:
         self._fault("prepare")
@@ -84,7 +89,10 @@ class Backend:
         return store
 
     def _fault(self, stage: str) -> None:
+        if stage == "send release":
+            self.on_release()
         if stage == "send follow":
+            self.reads.wait(60)
             threading.Event().wait(self.reads_after)
         if self.is_cut:
             raise LostError(f"cut off: {stage}", hint="Connect it.")
@@ -311,15 +319,39 @@ async def first_document(first: Replica, second: Replica) -> bool:
 
 
 @in_loop
-async def test_leader_that_stops_hands_over_and_no_request_is_lost() -> None:
+async def test_leader_that_stops_answers_approvals_before_it_releases_the_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "SERVED_SECONDS", 20.0)
     async with pair() as (first, second):
         await eventually(second.is_served)
         order = {"hosts": ["h1"], "impact": "freeze"}
         assert (await first.ask("/v1/maintain", order))[0] == 201
         [event] = await eventually(second.events)
-        await first.service.stop()
+        second.backend.reads.clear()
+        shared = first.backend.shared
+        before = shared.lease.number
+        approval = asyncio.create_task(first.approve(event["EventId"]))
+        # It is durable, and waits for the other replica.
+        await until(lambda: shared.lease.number > before)
+        confirmed: list[int] = []
+
+        def note() -> None:
+            confirmed.extend(
+                row.position for row in shared.replicas.values() if row.name == "r2"
+            )
+
+        first.backend.on_release = note
+        stop = asyncio.create_task(first.service.stop())
+        await until(lambda: not first.leads)
+        second.backend.reads.set()
+        assert await approval == (200, None)
+        await stop
+        assert len(confirmed) == 1
+        assert confirmed[0] > before
         await until(lambda: second.leads)
-        await eventually(lambda: second.is_approved(event["EventId"]))
+        [event] = await eventually(second.events)
+        assert event["EventStatus"] == "Started"
 
 
 @in_loop
