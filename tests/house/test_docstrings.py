@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.house.test_language import DISCOURAGED_NAMES
+from tests.support.sources import statements
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "forewarn"
@@ -94,12 +95,20 @@ def known() -> frozenset[str]:
 def unknown_names(text: str) -> Iterator[str]:
     """Yield each name in a docstring of a module that does not exist."""
     module = ast.parse(text)
-    around = names_in(module) - OLD
-    for node in ast.walk(module):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
+    around: set[str] | None = None
+    functions = [
+        node
+        for node in statements(module)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    for node in sorted(functions, key=lambda function: function.lineno):
         mentioned = set(WORD.findall(ast.get_docstring(node) or ""))
-        for word in sorted(mentioned - names_in(node) - around - known()):
+        # Most docstrings name nothing, or what the whole package knows.
+        unknown = mentioned - known()
+        if not unknown:
+            continue
+        around = names_in(module) - OLD if around is None else around
+        for word in sorted(unknown - names_in(node) - around):
             yield f"{node.lineno}: {node.name}: `{word}`"
 
 
