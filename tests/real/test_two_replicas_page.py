@@ -48,7 +48,11 @@ def test_database_of_the_page_serves_replicas(server: Server) -> None:
     as_postgres = {"PGHOST": str(server.directory), "PGUSER": "postgres"}
     messages = commands("The database")
     assert len(messages) == 4
+    url = url_of([server], "forewarn").replace("user=postgres", "user=forewarn")
     for line in messages:
+        if "synchronous_standby_names" in line:
+            # Afterwards, each commit waits for a standby.
+            PostgresBackend(url).prepare().close()
         arguments = shlex.split(line)
         assert arguments[:3] == ["sudo", "-u", "postgres"]
         # The password is asked for at a terminal.
@@ -64,11 +68,6 @@ def test_database_of_the_page_serves_replicas(server: Server) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-    # Without a standby, a commit would wait for one.
-    local = "-c%20synchronous_commit%3Dlocal"
-    url = url_of([server], "forewarn", options=local)
-    url = url.replace("user=postgres", "user=forewarn")
-    PostgresBackend(url).prepare().close()
     cluster = PostgresCluster(url)
     eventually(
         lambda: cluster.condition().standby, lambda it: it is StandbyState.MISSING

@@ -378,19 +378,6 @@ def test_a_reader_cannot_write(url: str) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("setting", ["off", "local", "remote_write", "remote_apply"])
-def test_a_commit_is_durable_even_if_the_server_says_otherwise(
-    url: str, setting: str
-) -> None:
-    name = url.split("?", maxsplit=1)[0].rsplit("/", maxsplit=1)[1]
-    sql(url, f"ALTER DATABASE {name} SET synchronous_commit = {setting}")
-    store = opened(url)
-    assert store._writer is not None
-    expected = setting if setting == "remote_apply" else "on"
-    assert store._writer.raw("SHOW synchronous_commit") == [(expected,)]
-    store.close()
-
-
 def test_order_of_texts_is_that_of_their_bytes(url: str) -> None:
     store = opened(url)
     hosts = ["B", "a", "a-b", "a.b", "aB", "ä", "Z"]

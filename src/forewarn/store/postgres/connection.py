@@ -40,6 +40,15 @@ STATEMENT_MILLISECONDS = 60_000
 """Maximum time of one statement of a service. None takes a second, so a longer one means
 that the database hangs. The steps of the schema have no limit."""
 
+DURABLE = ("on", "remote_apply")
+"""Values of the setting `synchronous_commit` with which a commit returns only when it is on
+the disks of this server and of the synchronous standby."""
+
+_MAKE_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') <> ALL (%s)"
+)
+
 PREPARED_MAX = 1_024
 """Maximum prepared statements of one connection: forewarn has fewer."""
 
@@ -108,6 +117,8 @@ def _sentence(error: psycopg.Error, place: str) -> str:
 class PostgresConnection:
     """An open connection, which translates and runs statements.
 
+    Its commits are durable, also at a synchronous standby, even if the server or the URL
+    promise less: a renewal that a standby lacks is none after its promotion.
     Several threads may use it, but only one at a time.
     """
 
@@ -131,6 +142,8 @@ class PostgresConnection:
             if read_only:
                 # Not when it connects: target_session_attrs=read-write would refuse it.
                 self._wire.execute("SET default_transaction_read_only = on")
+            else:
+                self._wire.execute(_MAKE_DURABLE, (list(DURABLE),))
         except psycopg.OperationalError as error:
             # libpq tells the reason only as text, in the server's language.
             raise LostError(_sentence(error, place), hint=_CONNECT) from error

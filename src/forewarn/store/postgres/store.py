@@ -2,7 +2,7 @@
 
 The right to write is in `fence`. With one writer, the cache of records may assume
 the same as in SQLite. A commit is durable before it returns, here and at a synchronous
-standby: this store switches `synchronous_commit` on if the server's setting promises less.
+standby.
 
 If the connection is lost, the store connects again for some time, so that a restart of the
 server only delays what it does. A transaction that was not committed runs again, and so
@@ -45,10 +45,6 @@ that ends is started again by systemd."""
 BUSY_SECONDS = 4.0
 """Maximum wait at the start for another service, longer than a lease. The lock of a service
 that was killed ends when the server notices that, mostly at once."""
-
-DURABLE = frozenset({"on", "remote_apply"})
-"""Values of the server's setting `synchronous_commit` with which a commit returns only when
-it is on the disks of this server and of the synchronous standby."""
 
 AGAIN_SECONDS = 0.1
 """Pause between attempts to connect."""
@@ -127,9 +123,6 @@ class PostgresStore:
         """Return a new connection that may write; raises StoreError."""
         connection = PostgresConnection(self._url)
         try:
-            [(setting,)] = connection.raw("SHOW synchronous_commit")
-            if setting not in DURABLE:
-                connection.run("SET synchronous_commit = on")
             self._fence.take(connection)
         except BaseException:
             connection.close()
