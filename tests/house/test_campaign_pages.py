@@ -79,6 +79,11 @@ PROOFS = {
                 "test_a_host_that_cannot_be_drained_is_opened_and_tried_again_last"
             ),
         ),
+        "VMs must not be placed by an old picture of the fleet": (
+            f"{_U}reserved_places.py::test_two_hosts_never_count_on_the_same_places",
+            f"{_U}reserved_places.py::test_reserved_host_that_fails_is_replaced_at_the_start",
+            f"{_U}cordons.py::test_drain_without_destination_waits_and_says_why",
+        ),
         "Hosts with the work done must not be touched again": (
             (
                 f"{_U}campaign_steps.py::"
@@ -158,6 +163,12 @@ PROOFS = {
         ),
         "Two people pause it, and one of them resumes": (
             f"{_U}campaigns.py::test_a_campaign_continues_when_the_last_of_two_resumes_it",
+        ),
+        "A host in work is opened by mistake": (
+            (
+                f"{_U}campaign_visits.py::"
+                "test_refusals_about_a_visited_host_name_its_campaign"
+            ),
         ),
         "A host was removed from the fleet": (
             (

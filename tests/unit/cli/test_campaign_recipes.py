@@ -27,6 +27,7 @@ select = { all = true }
 
 REFUSED = {
     "forewarn campaign retry bios-2.19 --failed": "has no failed host",
+    "forewarn campaign skip bios-2.19 h2 --reason 'checked by hand'": "does not wait",
     "forewarn campaign resume bios-2.19 --reason 'boards replaced'": "is neither paused nor halted",
     "forewarn upgrade-os web_0 web_1 web_2 --reason 'image 2027.03'": (
         "is not a scale-set instance"
