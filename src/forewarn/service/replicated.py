@@ -45,6 +45,7 @@ from forewarn.service.campaign_plans import not_asked
 from forewarn.service.checking import refuse_empty_store
 from forewarn.service.cluster.addresses import ReplicaAddress, address_of
 from forewarn.service.cluster.answering import LeaderGuests
+from forewarn.service.cluster.follower import NotTakenError
 from forewarn.service.cluster.following import FollowingGateway, NothingSent
 from forewarn.service.cluster.passing import FollowerGuests
 from forewarn.service.cluster.replica import Backend, Replica, secret_in
@@ -71,6 +72,10 @@ TERM_ENDS = (NotLeaderError, LostError, StoreGoneError)
 """Errors that end a term, and not the replica: another one leads, or the database does not
 answer. systemd gives up a service that ends again and again, and a database can be away
 for longer."""
+
+NOT_LED = (*TERM_ENDS, BusyError, NotTakenError)
+"""Errors that end a takeover, and not the replica. It is busy if the database takes no
+write."""
 
 logger = logging.getLogger("forewarn.service")
 
@@ -248,9 +253,8 @@ class ReplicatedService(Service):
     async def _take_over(self, row: LeaseRow) -> None:
         try:
             await self._lead(row)
-        except (*TERM_ENDS, BusyError, StoppedError) as error:
-            # It is busy if the database takes no write.
-            if not isinstance(self._reason(error), (*TERM_ENDS, BusyError)):
+        except (*NOT_LED, StoppedError) as error:
+            if not isinstance(self._reason(error), NOT_LED):
                 raise
             self._note_lost(row)
             await self._step_down()
@@ -268,6 +272,10 @@ class ReplicatedService(Service):
         store = await loop.run_in_executor(self._threads, self._backend.lead, row)
         self._store_of_term, self._led = store, row
         stale = await loop.run_in_executor(self._threads, replica.follower.lead)
+        if stale is None:
+            stale = await loop.run_in_executor(
+                self._threads, store.read, replica.follower.publish_all_of
+            )
         refuse_empty_store(self.settings, store)
         gate = replica.keeper.gate_of(row.term)
         gate.use(lambda: store.number)

@@ -43,6 +43,10 @@ AGAIN_SECONDS = 0.2
 Changes = tuple[tuple[str, str], ...]
 
 
+class NotTakenError(StoreError):
+    """The event loop does not take documents."""
+
+
 class Follower:
     """Follows the feed for the endpoint of one replica."""
 
@@ -104,8 +108,8 @@ class Follower:
 
         The caller has taken the lease, so nothing of an earlier term is committed later,
         and the round publishes all that was. Return the views that are not served because
-        this version renders them otherwise; None: the round failed, and the plane must
-        publish everything.
+        this version renders them otherwise; None: the round failed, and `publish_all_of`
+        must publish everything.
         """
         with self._turning:
             try:
@@ -118,6 +122,11 @@ class Follower:
             self._leads = True
             return tuple(sorted(self._stale)) if is_complete else None
 
+    def publish_all_of(self, reader: Reader) -> tuple[str, ...]:
+        """Publish everything that is committed, and what is gone; return as `lead` does."""
+        with self._turning:
+            return tuple(sorted(self._publish_everything(reader)))
+
     def note(self, publication: Publication) -> None:
         """Note what the plane has published.
 
@@ -125,10 +134,13 @@ class Follower:
         what is gone.
         """
         with self._lock:
-            self._views |= {view.view_id for view in publication.views}
+            self._add(publication)
             self._views.difference_update(publication.views_gone)
-            self._guests |= {guest.vm for guest in publication.guests}
             self._guests.difference_update(publication.guests_gone)
+
+    def _add(self, publication: Publication) -> None:
+        self._views.update(view.view_id for view in publication.views)
+        self._guests.update(guest.vm for guest in publication.guests)
 
     def follow(self) -> None:
         """Follow again: the first round reads what was committed since `lead`."""
@@ -218,7 +230,12 @@ class Follower:
             return moment, ()
         changes = _merged(moment)
         if changes is None:
-            self._publish_everything(reader)
+            if stale := self._publish_everything(reader):
+                log.warning(
+                    "%s views have documents of another version of forewarn; they are"
+                    " served when the leader has this version",
+                    len(stale),
+                )
             return moment, None
         keys = iter(changes)
         while page := tuple(islice(keys, PAGE_ROWS)):
@@ -260,29 +277,36 @@ class Follower:
             guests_gone=tuple(guest for guest in guests if guest not in names),
         )
 
-    def _publish_everything(self, reader: Reader) -> None:
+    def _publish_everything(self, reader: Reader) -> set[str]:
+        """Publish all of a snapshot, and what is gone; return the views that are left out.
+
+        If it fails before its end, the next one still finds what is gone.
+        """
+        views: set[str] = set()
+        guests: set[str] = set()
+
+        def give(publication: Publication) -> None:
+            views.update(view.view_id for view in publication.views)
+            guests.update(guest.vm for guest in publication.guests)
+            self._give(publication)
+
+        stale = set(publish_all(reader, give))
         with self._lock:
-            views, guests = self._views, self._guests
-            self._views, self._guests = set(), set()
-        stale = publish_all(reader, self._give)
-        self._stale = set(stale)
-        if stale:
-            log.warning(
-                "%s views have documents of another version of forewarn; they are"
-                " served when the leader has this version",
-                len(stale),
+            gone = Publication(
+                views_gone=tuple(sorted(self._views - views)),
+                guests_gone=tuple(sorted(self._guests - guests)),
             )
-        self._give(
-            Publication(
-                views_gone=tuple(sorted(views - self._views)),
-                guests_gone=tuple(sorted(guests - self._guests)),
-            )
-        )
+        self._give(gone)
+        self._stale = stale
+        return stale
 
     def _give(self, publication: Publication) -> None:
-        self.note(publication)
+        # Until it is published, the endpoint may have the old state or the new one.
+        with self._lock:
+            self._add(publication)
         if publication:
             self._publish(publication)
+        self.note(publication)
 
 
 def _merged(moment: Moment) -> Changes | None:

@@ -27,12 +27,12 @@ from forewarn.protocol.published import Publication
 from forewarn.service import limits
 from forewarn.service.cluster import cluster_metrics
 from forewarn.service.cluster.addresses import ReplicaAddress
-from forewarn.service.cluster.follower import Changes, Follower
+from forewarn.service.cluster.follower import Changes, Follower, NotTakenError
 from forewarn.service.cluster.keeper import Keeper
 from forewarn.service.cluster.memory import ReplicaMemory
 from forewarn.service.cluster.passing import LeaderDoor
 from forewarn.store.feed import FollowedCluster, LeaderStore
-from forewarn.store.port import Reader, Store, StoreError
+from forewarn.store.port import Reader, Store
 from forewarn.store.records import LEADER_KEY
 from forewarn.store.records import Leader as StoreSecret
 from forewarn.store.snapshot import SnapshotStore
@@ -272,7 +272,7 @@ class Replica:
         try:
             done.result(READ_LEASE)
         except TimeoutError as error:
-            raise StoreError("the event loop does not take documents") from error
+            raise NotTakenError("the event loop does not take documents") from error
 
     def _note_round(self, row: LeaseRow, changes: Changes | None) -> None:
         if not row.holder:

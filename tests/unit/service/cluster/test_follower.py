@@ -10,7 +10,7 @@ from forewarn.protocol import documents
 from forewarn.protocol.published import Publication
 from forewarn.protocol.views import View
 from forewarn.store.memory_cluster import MemoryCluster, MemoryLeaderStore, SharedMemory
-from forewarn.store.port import Transaction
+from forewarn.store.port import StoreError, Transaction
 from tests.support.processes import eventually
 from tests.support.replicas import HandClock, Replica, view_of, vm_of
 
@@ -44,6 +44,15 @@ class Fleet:
 
         self.store.transact(work)
 
+    def remove(self, *records: tuple[type[View | Vm], str]) -> None:
+        def work(tx: Transaction) -> None:
+            for kind, key in records:
+                record = tx.get(kind, key)
+                assert record is not None
+                tx.remove(record)
+
+        self.store.transact(work)
+
 
 @pytest.fixture
 def fleet() -> Fleet:
@@ -71,15 +80,7 @@ def test_removed_and_deleted_records_are_gone(fleet: Fleet) -> None:
     fleet.replica.follower.turn()
     fleet.change("a1", state=VmState.DELETED)
 
-    def remove(tx: Transaction) -> None:
-        view = tx.get(View, "v2")
-        vm = tx.get(Vm, "a2")
-        assert view is not None
-        assert vm is not None
-        tx.remove(view)
-        tx.remove(vm)
-
-    fleet.store.transact(remove)
+    fleet.remove((View, "v2"), (Vm, "a2"))
     fleet.replica.follower.turn()
     assert (set(fleet.replica.views), fleet.replica.guests) == ({"v1"}, set())
 
@@ -88,17 +89,37 @@ def test_follower_that_is_too_far_behind_reads_everything_again(fleet: Fleet) ->
     fleet.add(view_of("v2"), vm_of("a2", view="v2"))
     fleet.replica.follower.turn()
 
-    def remove(tx: Transaction) -> None:
-        for kind, key in ((View, "v2"), (Vm, "a2")):
-            record = tx.get(kind, key)
-            assert record is not None
-            tx.remove(record)
-
-    fleet.store.transact(remove)
+    fleet.remove((View, "v2"), (Vm, "a2"))
     fleet.add(view_of("v3"))
     MemoryCluster(fleet.shared).prune(fleet.store.number)
     fleet.replica.follower.turn()
     assert (set(fleet.replica.views), fleet.replica.guests) == ({"v1", "v3"}, {"a1"})
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_what_is_gone_is_removed_although_the_first_read_of_everything_failed(
+    fleet: Fleet,
+    is_last: bool,
+) -> None:
+    """Within it, or with the publication of what is gone."""
+    follower = fleet.replica.follower
+    fleet.add(view_of("v2"), vm_of("a2", view="v2"))
+    follower.turn()
+    fleet.remove((View, "v2"), (Vm, "a2"))
+    MemoryCluster(fleet.shared).prune(fleet.store.number)
+    publish = follower._publish
+
+    def failing(publication: Publication) -> None:
+        if publication.guests_gone if is_last else publication.guests:
+            raise StoreError("the event loop does not take documents")
+        publish(publication)
+
+    follower._publish = failing
+    follower.turn()
+    assert "a2" in fleet.replica.guests
+    follower._publish = publish
+    follower.turn()
+    assert (set(fleet.replica.views), fleet.replica.guests) == ({"v1"}, {"a1"})
 
 
 def test_document_that_this_version_renders_otherwise_is_not_served(
@@ -193,14 +214,8 @@ def test_what_the_plane_published_is_removed_though_the_feed_is_too_short(
     replica.follower.note(published)
     replica.follower.follow()
 
-    def remove(tx: Transaction) -> None:
-        for kind, key in ((View, "v2"), (Vm, "a2")):
-            record = tx.get(kind, key)
-            assert record is not None
-            tx.remove(record)
-
     # The next leader removes both, and the feed forgets it.
-    fleet.store.transact(remove)
+    fleet.remove((View, "v2"), (Vm, "a2"))
     MemoryCluster(fleet.shared).prune(fleet.store.number)
     replica.follower.turn()
     assert (set(replica.views), replica.guests) == ({"v1"}, {"a1"})
@@ -248,9 +263,17 @@ def test_new_leader_names_the_views_that_it_renders_otherwise(fleet: Fleet) -> N
 
 
 def test_new_leader_publishes_everything_if_the_last_round_failed(fleet: Fleet) -> None:
-    fleet.replica.follower.turn()
-    fleet.replica.line.fails_at = "send follow"
-    assert fleet.replica.follower.lead() is None
+    replica = fleet.replica
+    fleet.add(view_of("v2"), vm_of("a2", view="v2"))
+    replica.follower.turn()
+    fleet.remove((View, "v2"), (Vm, "a2"))
+    fleet.add(view_of("v3"))
+    fleet.change("v1", digest="other")
+    replica.line.fails_at = "send follow"
+    assert replica.follower.lead() is None
+    assert set(replica.views) == {"v1", "v2"}
+    assert fleet.store.read(replica.follower.publish_all_of) == ("v1",)
+    assert (set(replica.views), replica.guests) == ({"v3"}, {"a1"})
 
 
 def test_thread_follows_commits(fleet: Fleet) -> None:

@@ -1,0 +1,37 @@
+"""Replicas that take over under difficulties."""
+
+import pytest
+
+from forewarn.fleet.file import FleetText
+from forewarn.store.port import LostError
+from tests.support.loops import in_loop, until
+from tests.unit.service.cluster.test_replicas import FLEET, Backend, eventually, pair
+
+pytestmark = pytest.mark.system
+
+WITHOUT_VMS = FLEET[: FLEET.index("[[vm]]")]
+
+
+class BlindBackend(Backend):
+    """A database of which a replica can lose the feed only."""
+
+    is_blind = False
+
+    def _fault(self, stage: str) -> None:
+        super()._fault(stage)
+        if self.is_blind and stage == "send follow":
+            raise LostError(f"cut off: {stage}", hint="Connect it.")
+
+
+@in_loop
+async def test_new_leader_serves_no_vm_that_was_removed_while_it_could_not_follow() -> (
+    None
+):
+    async with pair(BlindBackend) as (first, second):
+        await eventually(second.is_served)
+        assert isinstance(second.backend, BlindBackend)
+        second.backend.is_blind = True
+        await first.service.apply(FleetText(name="fleet.toml", text=WITHOUT_VMS))
+        await first.service.stop()
+        await until(lambda: second.leads)
+        assert "web" not in second.service.endpoint.directory.by_vm
