@@ -442,7 +442,8 @@ class ReplicatedService(Service):
         if self._replica is not None:
             if self._deciding is not None:
                 await self._step_down()
-            await self._replica.leave()
+            # A control thread that does not end may still decide.
+            await self._replica.leave(releases=self._deciding is None)
         await super().stop()
         await self._close_term()
         if self._replica is not None:

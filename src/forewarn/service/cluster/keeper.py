@@ -155,18 +155,21 @@ class Keeper:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, *, releases: bool = True) -> None:
         """Begin no more calls, release the lease, and end the thread.
 
-        The caller has stopped deciding.
+        The caller has stopped deciding. With `releases` false it could not, and the
+        lease runs out.
         """
         with self._lock:
             term, self._seat = self._seat.term, lease.stopped(self._seat)
+        # Another stop does not release what this one has kept.
+        releases = releases and not self._stopping.is_set()
         self._stopping.set()
         self.wake()
         if self._thread.is_alive():
             self._thread.join()
-        if term:
+        if term and releases:
             with suppress(StoreError):  # then it runs out
                 self._cluster.release(term)
         self._cluster.close()

@@ -119,15 +119,15 @@ class FollowerGuests(ReadingGuests):
         The leader then knows that their views are in use. A request that fails is made up
         for by the next time.
         """
-        turns = asyncio.Semaphore(limits.SEEN_TOLD_TOGETHER_MAX)
+        left = iter(vms)
 
-        async def tell(vm: str) -> None:
-            async with turns:
+        async def tell() -> None:
+            for vm in left:
                 with contextlib.suppress(UnreachableError, TimeoutError):
                     async with asyncio.timeout(limits.ENABLE_PASSED_ON_SECONDS):
                         await self._send("GET", vm, None)
 
-        await asyncio.gather(*map(tell, vms))
+        await asyncio.gather(*(tell() for _ in range(limits.SEEN_TOLD_TOGETHER_MAX)))
 
     def close(self) -> None:
         """Close the connections that are not in use."""

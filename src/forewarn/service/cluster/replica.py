@@ -141,9 +141,12 @@ class Replica:
         self.follower.start()
         self.keeper.start()
 
-    async def leave(self) -> None:
-        """Release the lease, so that another replica takes over at once."""
-        await asyncio.to_thread(self.keeper.stop)
+    async def leave(self, *, releases: bool) -> None:
+        """Cease to lead: with `releases`, another replica takes over at once.
+
+        Otherwise the lease runs out before.
+        """
+        await asyncio.to_thread(self.keeper.stop, releases=releases)
 
     async def stop(self) -> None:
         """End the threads, and close the connections."""

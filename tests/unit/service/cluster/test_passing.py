@@ -182,6 +182,26 @@ async def test_replica_that_does_not_lead_any_more_approves_nothing() -> None:
 
 
 @in_loop
+async def test_views_in_use_are_told_by_a_few_tasks() -> None:
+    """There are up to a million of them."""
+    async with leading() as (world, follower):
+        guests, tasks = follower.guests, 0
+        door = follower.door
+
+        def counting() -> LeaderDoor | None:
+            nonlocal tasks
+            tasks = max(tasks, len(asyncio.all_tasks()))
+            return door
+
+        guests._door = counting
+        before = len(asyncio.all_tasks())
+        await guests.tell_seen(["w0", "w1", "alone"] * 50)
+        assert world.gateway.enabled.count("alone") > 0
+        # A connection at the leader has tasks, too.
+        assert tasks <= before + 4 * limits.SEEN_TOLD_TOGETHER_MAX
+
+
+@in_loop
 async def test_leader_that_changes_gets_the_next_request() -> None:
     async with leading() as (first, follower), running() as second:
         assert await follower.guests.approve("w0", (EVENT_ID,)) is None

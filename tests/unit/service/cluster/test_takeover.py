@@ -1,8 +1,12 @@
 """Replicas that take over under difficulties."""
 
+import asyncio
+import threading
+
 import pytest
 
 from forewarn.fleet.file import FleetText
+from forewarn.service import limits
 from forewarn.store.port import LostError
 from tests.support.loops import in_loop, until
 from tests.unit.service.cluster.test_replicas import FLEET, Backend, eventually, pair
@@ -35,3 +39,27 @@ async def test_new_leader_serves_no_vm_that_was_removed_while_it_could_not_follo
         await first.service.stop()
         await until(lambda: second.leads)
         assert "web" not in second.service.endpoint.directory.by_vm
+
+
+@in_loop
+async def test_leader_whose_control_thread_does_not_end_keeps_the_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "THREAD_SECONDS", 0.05)
+    async with pair() as (first, second):
+        ended, released = threading.Event(), list[str]()
+        first.backend.on_release = lambda: released.append("r1")
+        deciding = first.service._deciding
+        assert deciding is not None
+        hanging = asyncio.create_task(
+            deciding.runner.call(lambda _plane, _now: ended.wait(60))
+        )
+        await first.service.stop()
+        assert released == []
+        # The lease runs out.
+        await until(lambda: second.leads)
+        ended.set()
+        await hanging
+        # Another stop has nothing to release any more.
+        await first.service.stop()
+        assert released == []
