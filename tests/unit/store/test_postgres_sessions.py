@@ -1,14 +1,21 @@
 """The sessions of a store in PostgreSQL: what is set in each, and how long one may idle."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from forewarn.cluster.port import ReplicaRow
+from forewarn.cluster.port import LeaseRow, ReplicaRow
 from forewarn.fleet.model import Host
+from forewarn.store.migrate import Step, load_steps
+from forewarn.store.port import LostError
+from forewarn.store.postgres import connection as connections
+from forewarn.store.postgres import lease, migrate
 from forewarn.store.postgres.cluster import PostgresCluster
+from forewarn.store.postgres.connection import PostgresConnection
+from forewarn.store.postgres.migrate import bring_up_to_date
 from forewarn.store.postgres.store import PostgresStore
 from tests.support import postgres
 
@@ -75,3 +82,67 @@ def test_commits_of_replicas_and_stores_are_durable_even_if_the_server_says_othe
     assert sql(url, "SELECT DISTINCT name, setting FROM settings ORDER BY name") == [
         (table, expected) for table in sorted(WRITTEN)
     ]
+
+
+# Pauses within transactions
+
+NEXT = Step(
+    number=len(load_steps()) + 1,
+    name="next",
+    sql="ALTER TABLE tenants ADD COLUMN colour TEXT NOT NULL DEFAULT '';",
+)
+"""A step of the next version."""
+
+
+def test_candidate_that_is_paused_in_its_takeover_keeps_no_other_one_away(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, other = PostgresCluster(url), PostgresCluster(url)
+    seen, read = paused.lease(), lease.read
+    assert other.lease() == seen
+
+    def read_after_a_pause(connection: PostgresConnection) -> LeaseRow:
+        monkeypatch.setattr(lease, "read", read)
+        # This takeover waits until the server has ended the session of the paused one.
+        assert other.take(seen, holder="b", url="") is not None
+        return read(connection)
+
+    monkeypatch.setattr(connections, "IDLE_MILLISECONDS", 50)
+    monkeypatch.setattr(lease, "read", read_after_a_pause)
+    with pytest.raises(LostError):
+        paused.take(seen, holder="a", url="")
+    assert paused.lease().holder == "b"
+    paused.close()
+    other.close()
+
+
+def test_replica_that_is_paused_in_a_step_of_the_schema_keeps_no_other_one_away(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do, steps = migrate._do, [*load_steps(), NEXT]
+    options = "options=-c%20lock_timeout%3D5s"
+
+    def do_after_a_pause(
+        connection: PostgresConnection, sql: Sequence[str], steps: Sequence[Step]
+    ) -> None:
+        monkeypatch.setattr(migrate, "_do", do)
+        with closing(PostgresConnection(f"{url}&{options}")) as other:
+            bring_up_to_date(other, url, [*load_steps(), NEXT], ends_term=True)
+        do(connection, sql, steps)
+
+    monkeypatch.setattr(connections, "IDLE_MILLISECONDS", 50)
+    monkeypatch.setattr(migrate, "_do", do_after_a_pause)
+    with closing(PostgresConnection(url)) as paused, pytest.raises(LostError):
+        bring_up_to_date(paused, url, steps, ends_term=True)
+    assert sql(url, "SELECT max(number) FROM schema_steps") == [(NEXT.number,)]
+
+
+def test_takeover_waits_for_no_replica_that_looks_at_the_schema(url: str) -> None:
+    cluster = PostgresCluster(url)
+    row = cluster.take(cluster.lease(), holder="a", url="")
+    assert row is not None
+    options = "options=-c%20lock_timeout%3D1s"
+    with psycopg.connect(url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (migrate.LOCK,))
+        PostgresStore(f"{url}&{options}", term=row.term).close()
+    cluster.close()

@@ -55,11 +55,18 @@ PREPARED_MAX = 1_024
 PREPARE_AFTER = 2
 """Runs of a statement after which it is prepared."""
 
+IDLE_MILLISECONDS = 2_000
+"""Maximum pause of this program between two statements of a transaction that holds what
+other replicas need. It is microseconds, unless the process is paused or cut off: then the
+server ends the session, and the others continue. Shorter than the default lease."""
+
 _CONFLICTS = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
     errors.LockNotAvailable,
 )
+
+_LOSSES = psycopg.OperationalError, errors.IdleInTransactionSessionTimeout
 
 HINTS: Mapping[type[psycopg.Error], str] = {
     errors.InsufficientPrivilege: "Make the user of [store] url the owner of the database.",
@@ -86,7 +93,7 @@ def translate(error: psycopg.Error, place: str) -> StoreError:
     for kind, hint in HINTS.items():
         if isinstance(error, kind):
             return StoreError(message, hint=hint)
-    if isinstance(error, psycopg.OperationalError):
+    if isinstance(error, _LOSSES):
         return LostError(message, hint=_LOST)
     return StoreError(message, hint="Report this as a bug.")
 
@@ -242,6 +249,11 @@ class PostgresConnection:
         """Open a transaction that may write."""
         self._failure = None
         self.run("BEGIN")
+
+    def begin_limited(self) -> None:
+        """Open a transaction that may write, and ends if this process is paused in it."""
+        self.begin()
+        self.run(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
 
     def begin_snapshot(self) -> None:
         """Open a transaction that sees one moment, and only reads."""

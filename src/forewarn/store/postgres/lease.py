@@ -3,7 +3,8 @@
 The beat and the number are in different tables: a transaction of the leader holds a lock
 on the number until its end, and a renewal must not wait for it. A takeover changes the
 lease first, so that the leader cannot renew it, and then the number. If a transaction of
-the old leader is still open, as after SIGSTOP, the takeover ends its session.
+the old leader is still open, as after SIGSTOP, the takeover ends its session. That of a
+candidate that is paused in its own takeover is ended by the server.
 """
 
 from forewarn.cluster.port import LeaseRow
@@ -54,13 +55,18 @@ _HAS_LEASES = (
 )
 
 
+def has_columns(connection: PostgresConnection) -> bool:
+    """Return whether the tables have all columns of this version."""
+    [(has_leases,)] = connection.raw(_HAS_LEASES)
+    return bool(has_leases)
+
+
 def add_columns(connection: PostgresConnection) -> None:
     """Add the columns that the tables of an older version lack, in the open transaction.
 
     Replicas of that version continue: they name the columns that they read and write.
     """
-    [(has_leases,)] = connection.raw(_HAS_LEASES)
-    if not has_leases:
+    if not has_columns(connection):
         connection.run("ALTER TABLE replicas ADD COLUMN lease double precision")
 
 
@@ -87,7 +93,7 @@ def take(
     seconds: float = 0.0,
 ) -> LeaseRow | None:
     """Begin a new term if the row still has the term and beat of `seen`."""
-    connection.begin()
+    connection.begin_limited()
     try:
         # The old leader's renewals wait meanwhile.
         connection.run(f"SET LOCAL lock_timeout = {TAKE_MILLISECONDS}")

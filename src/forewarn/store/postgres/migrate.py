@@ -5,7 +5,8 @@ memory, and the definitions are translated. An existing database gets each new s
 its own transaction.
 
 Several replicas can start at the same time: each transaction first takes an advisory lock,
-and does nothing if another has run its steps meanwhile. Replicas of the old version read
+and does nothing if another has run its steps meanwhile. The server ends the session of one
+that is paused in it, and the next one continues. Replicas of the old version read
 on; only the transaction of a step makes them wait. The term of one that leads ends.
 """
 
@@ -86,7 +87,7 @@ def bring_up_to_date(
                 *schema.indexes.values(),
             )
             sql, run = [dialect.definition(part) for part in everything], steps
-        connection.begin()
+        connection.begin_limited()
         try:
             connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             if count_done(connection, place, steps) == done:
@@ -95,7 +96,9 @@ def bring_up_to_date(
                 _do(connection, sql, run)
         finally:
             connection.end()
-    connection.begin()
+    if lease.has_columns(connection):
+        return  # so a takeover waits for no other replica
+    connection.begin_limited()
     try:
         connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         lease.add_columns(connection)
