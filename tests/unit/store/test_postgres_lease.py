@@ -24,7 +24,7 @@ from forewarn.store.port import (
 from forewarn.store.postgres.cluster import PostgresCluster
 from forewarn.store.postgres.connection import PREPARE_AFTER, PostgresConnection
 from forewarn.store.postgres.migrate import bring_up_to_date, translated
-from forewarn.store.postgres.store import PostgresStore
+from forewarn.store.postgres.store import BUSY_SECONDS, PostgresStore
 from forewarn.store.snapshot import snapshots_of
 from tests.support import postgres
 from tests.support.replicas import HandClock
@@ -91,6 +91,38 @@ def test_store_begins_a_term_when_no_replica_renews(
     assert add(store, "h2") == number + 1
     store.close()
     leader.close()
+
+
+def test_store_waits_for_the_end_of_a_long_lease_that_no_replica_renews(
+    url: str, cluster: PostgresCluster
+) -> None:
+    seconds, clock = BUSY_SECONDS + 1.0, HandClock()
+    free = cluster.lease()
+    assert cluster.take(free, holder="a", url="http://a", seconds=seconds)
+    began = clock.monotonic()
+    store = PostgresStore(url, clock=clock, pause=clock.advance)
+    assert clock.monotonic() - began >= seconds
+    add(store, "h1")
+    store.close()
+
+
+def test_store_does_not_wait_for_a_long_lease_that_a_replica_renews(
+    url: str, cluster: PostgresCluster
+) -> None:
+    seconds, clock = 60.0, HandClock()
+    row = cluster.take(cluster.lease(), holder="a", url="http://a", seconds=seconds)
+    assert row is not None
+    began = clock.monotonic()
+
+    def pause(seconds: float) -> None:
+        clock.advance(seconds)
+        if clock.monotonic() - began < 1.0:
+            cluster.renew(row.term)
+
+    with pytest.raises(StoreBusyError, match="replica a at http://a"):
+        PostgresStore(url, clock=clock, pause=pause)
+    assert clock.monotonic() - began < seconds
+    assert cluster.lease().term == row.term
 
 
 def test_follower_reads_everything_after_writes_without_a_feed(

@@ -98,19 +98,19 @@ def test_candidate_that_is_paused_in_its_takeover_keeps_no_other_one_away(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paused, other = PostgresCluster(url), PostgresCluster(url)
-    seen, read = paused.lease(), lease.read
-    assert other.lease() == seen
+    free, read = paused.lease(), lease.read
+    assert other.lease() == free
 
     def read_after_a_pause(connection: PostgresConnection) -> LeaseRow:
         monkeypatch.setattr(lease, "read", read)
         # This takeover waits until the server has ended the session of the paused one.
-        assert other.take(seen, holder="b", url="") is not None
+        assert other.take(free, holder="b", url="") is not None
         return read(connection)
 
     monkeypatch.setattr(connections, "IDLE_MILLISECONDS", 50)
     monkeypatch.setattr(lease, "read", read_after_a_pause)
     with pytest.raises(LostError):
-        paused.take(seen, holder="a", url="")
+        paused.take(free, holder="a", url="")
     assert paused.lease().holder == "b"
     paused.close()
     other.close()

@@ -24,6 +24,10 @@ SETTLE_MILLISECONDS = 2_000
 """Maximum wait for the end of a commit whose connection was lost. The store then tries
 again, unless it is to stop."""
 
+LATE_SECONDS = 1.6
+"""Maximum time between the end of a lease and the look that finds it ended: the next one
+comes after a pause, and with a connection of its own."""
+
 LOCK = 0x666F7265
 """The advisory lock of a service without a cluster: "fore" in ASCII."""
 
@@ -38,6 +42,9 @@ class Fence:
         self._has_cluster, self._term = term is not None, term
         self._watched: tuple[int, int, float] | None = None
         """The term and beat of a lease, and when they were first seen."""
+        self.wait_until = 0.0
+        """When a lease without renewals has ended at the latest; 0 if it is renewed, or if
+        none was found."""
         self._number: int | None = None
         """The number of the last transaction of this store, or of the one before it."""
 
@@ -89,8 +96,12 @@ class Fence:
 
     def _is_silent(self, row: LeaseRow) -> bool:
         now = self._clock.monotonic()
+        is_first = self._watched is None
         if self._watched is None or self._watched[:2] != (row.term, row.beat):
             self._watched = row.term, row.beat, now
+            # A row that has changed is that of a replica that runs.
+            end = free_at(row, Times(), now) + LATE_SECONDS
+            self.wait_until = end if is_first else 0.0
         return now >= free_at(row, Times(), self._watched[2])
 
     def release(self, connection: PostgresConnection) -> None:

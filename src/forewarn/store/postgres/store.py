@@ -43,8 +43,9 @@ PATIENCE_SECONDS = 20.0
 that ends is started again by systemd."""
 
 BUSY_SECONDS = 4.0
-"""Maximum wait at the start for another service, longer than a lease. The lock of a service
-that was killed ends when the server notices that, mostly at once."""
+"""Maximum wait at the start for another service. The lock of a service that was killed ends
+when the server notices that, mostly at once. A lease that no replica renews is waited for
+until it ends, which can be later."""
 
 AGAIN_SECONDS = 0.1
 """Pause between attempts to connect."""
@@ -102,7 +103,8 @@ class PostgresStore:
     ) -> T:
         """Do something; repeat it for some time after the first of the expected errors.
 
-        The time does not begin before: what takes long may then fail once, too.
+        The time does not begin before: what takes long may then fail once, too. It lasts
+        at least until a lease without renewals has ended.
         """
         until: float | None = None
         while True:
@@ -111,7 +113,8 @@ class PostgresStore:
             except expected:
                 now = self._clock.monotonic()
                 until = now + seconds if until is None else until
-                if now >= until or self._is_hurried.is_set():
+                end = max(until, self._fence.wait_until)
+                if now >= end or self._is_hurried.is_set():
                     raise
                 self._pause(AGAIN_SECONDS)
 
