@@ -111,9 +111,9 @@ class Deciding:
         If all but some views are published already, `stale` has these. Raises
         ForewarnError; `end` is needed in any case.
         """
-        around = self._around
         loop = asyncio.get_running_loop()
-        driver = await loop.run_in_executor(around.threads, self._open_driver)
+        # The readers' threads may be busy for seconds.
+        driver = await asyncio.to_thread(self._open_driver)
         store = self._observed()
         runner = self._build(loop, store, driver)
         self._join(runner, store)

@@ -277,6 +277,10 @@ REPLICA_LOOK_SECONDS = 0.25
 """Time between two looks of a replica at the others, and at the time until which it may
 answer VMs. That time is always seconds ahead."""
 
+CLUSTER_THREADS = 2
+"""Threads with which a replica reads the cluster and takes over, so that these wait for no
+read of an operator or a VM. It reads one thing at a time, and takes over beside that."""
+
 DATABASE_AGAIN_SECONDS = 1.0
 """Time between two attempts of a replica that starts to reach its database. Each attempt
 is one connection."""

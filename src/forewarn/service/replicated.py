@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from forewarn.admin.gateways import ClusterGateway
@@ -85,6 +86,8 @@ class ReplicatedService(Service):
 
     _replica: Replica | None = None
     _following: FollowerGuests
+    _own_readings: Readings
+    """Reads what this replica needs itself."""
     _store_of_term: LeaderStore | None = None
     _leading: LeaderGuests | None = None
     """The gateway of VMs while it leads."""
@@ -99,6 +102,9 @@ class ReplicatedService(Service):
         """Prepare the components, over the database of `backend`."""
         super().__init__(settings, api_apart=api_apart)
         self._backend = backend
+        self._own_threads = ThreadPoolExecutor(
+            limits.CLUSTER_THREADS, thread_name_prefix="forewarn-cluster"
+        )
         self._role_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._decides = False
@@ -117,12 +123,13 @@ class ReplicatedService(Service):
         loop = self._loop = asyncio.get_running_loop()
         self._fleet = fleet
         reader = await patiently(
-            lambda: loop.run_in_executor(self._threads, self._backend.prepare)
+            lambda: loop.run_in_executor(self._own_threads, self._backend.prepare)
         )
         self._owned.enter_context(contextlib.closing(reader))
         readings = Readings(store=reader, threads=self._threads)
+        self._own_readings = Readings(store=reader, threads=self._own_threads)
         replica = await patiently(
-            lambda: loop.run_in_executor(self._threads, self._connect, loop)
+            lambda: loop.run_in_executor(self._own_threads, self._connect, loop)
         )
         self._replica = replica
         self._following = FollowerGuests(
@@ -146,9 +153,9 @@ class ReplicatedService(Service):
         listeners = await patiently(lambda: readings.read(guest_listeners))
         await self._guests.open(listeners)
         await patiently(
-            lambda: loop.run_in_executor(self._threads, replica.follower.turn)
+            lambda: loop.run_in_executor(self._own_threads, replica.follower.turn)
         )
-        replica.know(await patiently(lambda: readings.read(secret_in)))
+        replica.know(await patiently(lambda: self._own_readings.read(secret_in)))
         self._update_door()
         await self._guests.begin()
         await api.begin(self._answers_following())
@@ -156,7 +163,12 @@ class ReplicatedService(Service):
         replica.start()
         self._tasks = [
             asyncio.create_task(self._guarded(work))
-            for work in (self._keep_role, self._keep_door, self._keep_seen)
+            for work in (
+                self._keep_role,
+                self._keep_door,
+                self._look_at_cluster,
+                self._keep_seen,
+            )
         ]
         settled = asyncio.create_task(self._has_settled.wait())
         await asyncio.wait({settled, self._failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -174,7 +186,7 @@ class ReplicatedService(Service):
             clock=self.clock,
             times=Times(lease=self.settings.cluster.lease / SECOND),
             memory=memory_file(self.settings.store.url, "replica"),
-            threads=self._threads,
+            threads=self._own_threads,
             ids=self._ids,
             publish=self._publish,
             changed=self.watchers.queue,
@@ -269,13 +281,12 @@ class ReplicatedService(Service):
         replica, api, loop = self._replica, self._api, asyncio.get_running_loop()
         assert replica is not None, "it has been connected"
         assert api is not None, "it has been opened"
-        store = await loop.run_in_executor(self._threads, self._backend.lead, row)
+        store = await loop.run_in_executor(self._own_threads, self._backend.lead, row)
         self._store_of_term, self._led = store, row
-        stale = await loop.run_in_executor(self._threads, replica.follower.lead)
+        own_readings = Readings(store=store, threads=self._own_threads)
+        stale = await loop.run_in_executor(self._own_threads, replica.follower.lead)
         if stale is None:
-            stale = await loop.run_in_executor(
-                self._threads, store.read, replica.follower.publish_all_of
-            )
+            stale = await own_readings.read(replica.follower.publish_all_of)
         refuse_empty_store(self.settings, store)
         gate = replica.keeper.gate_of(row.term)
         gate.use(lambda: store.number)
@@ -285,7 +296,7 @@ class ReplicatedService(Service):
         # The first transaction of the term: it also creates the secret of a new store.
         who = Who(actor=service_part("service"))
         await deciding.gateway.order(who, lambda _work: None)
-        secret, has_fleet = await deciding.gateway.read(
+        secret, has_fleet = await own_readings.read(
             lambda reader: (secret_in(reader), fleet_changes.has_fleet(reader))
         )
         replica.know(secret)
@@ -385,15 +396,20 @@ class ReplicatedService(Service):
         )
 
     async def _keep_door(self) -> None:
-        """Let VMs have documents as long as they are complete, and look at the others."""
-        assert self._replica is not None, "it has been connected"
+        """Let VMs have documents as long as they are complete; this waits for no read."""
         while True:
             self._update_door()
+            await asyncio.sleep(limits.REPLICA_LOOK_SECONDS)
+
+    async def _look_at_cluster(self) -> None:
+        """Look at the other replicas again and again."""
+        assert self._replica is not None, "it has been connected"
+        while True:
             with contextlib.suppress(StoreError):
                 await self._replica.read_cluster()
             if not self._replica.knows_secret:
                 with contextlib.suppress(StoreError):
-                    self._replica.know(await self._follow_gateway.read(secret_in))
+                    self._replica.know(await self._own_readings.read(secret_in))
             await self._tell_leader()
             await asyncio.sleep(limits.REPLICA_LOOK_SECONDS)
 
@@ -449,6 +465,7 @@ class ReplicatedService(Service):
         if self._replica is not None:
             self._following.close()
             await self._replica.stop()
+        self._own_threads.shutdown(wait=False)
 
 
 def _with_lease(health: Health, seat: Seat, *, is_open: bool) -> Health:

@@ -63,3 +63,24 @@ async def test_leader_whose_control_thread_does_not_end_keeps_the_lease(
         # Another stop has nothing to release any more.
         await first.service.stop()
         assert released == []
+
+
+@in_loop
+async def test_reads_of_others_delay_neither_the_documents_nor_a_takeover() -> None:
+    async with pair() as (first, second):
+        replica, endpoint = second.service._replica, second.service.endpoint
+        assert replica is not None
+        # A question about the cluster that the database does not answer.
+        async with replica._asker_turn:
+            end = replica.answers_until
+            await until(lambda: endpoint.is_open(end))
+        free = threading.Event()
+        for _ in range(limits.READERS):
+            second.service._threads.submit(free.wait)
+        try:
+            end = replica.answers_until
+            await until(lambda: endpoint.is_open(end))
+            await first.service.stop()
+            await until(lambda: second.leads)
+        finally:
+            free.set()
