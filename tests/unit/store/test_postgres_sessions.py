@@ -146,3 +146,21 @@ def test_takeover_waits_for_no_replica_that_looks_at_the_schema(url: str) -> Non
         other.execute("SELECT pg_advisory_xact_lock(%s)", (migrate.LOCK,))
         PostgresStore(f"{url}&{options}", term=row.term).close()
     cluster.close()
+
+
+def test_step_that_waits_for_a_long_reader_lets_the_leader_renew(url: str) -> None:
+    """The replica tries again later, until the reader has ended."""
+    steps, cluster = [*load_steps(), NEXT], PostgresCluster(url)
+    row = cluster.take(cluster.lease(), holder="a", url="")
+    assert row is not None
+    options = "options=-c%20statement_timeout%3D5s"
+    with closing(PostgresConnection(f"{url}&{options}")) as new:
+        with psycopg.connect(url) as reader:
+            reader.execute("SELECT * FROM tenants")
+            with pytest.raises(LostError, match="another session uses them"):
+                bring_up_to_date(new, url, steps, ends_term=True)
+            assert cluster.renew(row.term) is not None
+        bring_up_to_date(new, url, steps, ends_term=True)
+    assert cluster.renew(row.term) is None
+    assert sql(url, "SELECT max(number) FROM schema_steps") == [(NEXT.number,)]
+    cluster.close()

@@ -10,18 +10,28 @@ that is paused in it, and the next one continues. Replicas of the old version re
 on; only the transaction of a step makes them wait. The term of one that leads ends.
 """
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import LiteralString
 
 from forewarn.store.migrate import Step, statements
-from forewarn.store.port import StoreError, StoreTooNewError
+from forewarn.store.port import (
+    ConflictError,
+    LostError,
+    StoreError,
+    StoreTooNewError,
+)
 from forewarn.store.postgres import dialect, lease
 from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.tables import definitions
 
 LOCK = 0x73746570
 """The advisory lock of a transaction that runs steps: "step" in ASCII."""
+
+TABLE_MILLISECONDS = 500
+"""Maximum wait of a replica for a table that another session uses, as pg_dump does. The
+leader's renewals wait meanwhile: with the default lease, one comes each 800 ms."""
 
 _TABLES: LiteralString = (
     "SELECT table_name FROM information_schema.tables"
@@ -68,7 +78,8 @@ def bring_up_to_date(
 
     With `ends_term`, a step ends the term of the replica that leads: if its version
     is older, it does not write what the step derives from other rows. The tables of
-    the replicas have no steps: they get the columns that they lack.
+    the replicas have no steps: they get the columns that they lack. It raises LostError
+    if it would keep the leader from its renewals for long.
     Raises StoreError as `count_done` does.
     """
     while (done := count_done(connection, place, steps)) < len(steps):
@@ -87,22 +98,39 @@ def bring_up_to_date(
                 *schema.indexes.values(),
             )
             sql, run = [dialect.definition(part) for part in everything], steps
-        connection.begin_limited()
-        try:
-            connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        with _alone(connection, place, is_patient=not ends_term):
             if count_done(connection, place, steps) == done:
                 if ends_term and done:
                     lease.end_term(connection)
                 _do(connection, sql, run)
-        finally:
-            connection.end()
     if lease.has_columns(connection):
         return  # so a takeover waits for no other replica
+    with _alone(connection, place, is_patient=not ends_term):
+        lease.add_columns(connection)
+        connection.commit()
+
+
+@contextlib.contextmanager
+def _alone(
+    connection: PostgresConnection, place: str, *, is_patient: bool
+) -> Generator[None]:
+    """Open a transaction that no other replica has meanwhile; roll back what is left.
+
+    Unless it is patient, it raises LostError if it must wait for a table: the caller tries
+    again, and the leader renews its lease meanwhile.
+    """
     connection.begin_limited()
     try:
         connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        lease.add_columns(connection)
-        connection.commit()
+        if not is_patient:
+            connection.run(f"SET LOCAL lock_timeout = {TABLE_MILLISECONDS}")
+        yield
+    except ConflictError as error:
+        raise LostError(
+            f"the tables of the store {place} cannot be changed while another session"
+            " uses them for long",
+            hint="Wait for its end, as of pg_dump, or see pg_stat_activity.",
+        ) from error
     finally:
         connection.end()
 
