@@ -78,17 +78,21 @@ class Shocks:
 
 
 def programs(program: Path, step: str, host: str) -> list[int]:
-    """Return the processes of a program of a step."""
+    """Return the processes of a program of a step.
+
+    A child of the shell has the same command line until it runs its own program.
+    """
     wanted = f"{program}\0{step}\0{host}\0".encode()
-    pids: list[int] = []
+    parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command_line = path.read_bytes()
+            stat = path.with_name("stat").read_text("utf-8", "replace")
         except OSError:
             continue
         if command_line.startswith(b"/bin/sh\0" + wanted):
-            pids.append(int(path.parent.name))
-    return pids
+            parents[int(path.parent.name)] = int(stat.rpartition(")")[2].split()[1])
+    return [pid for pid, parent in parents.items() if parent not in parents]
 
 
 @pytest.fixture
