@@ -42,6 +42,10 @@ host = "h1"
 address = "192.0.2.4"
 """
 
+GUEST_SECONDS = 200.0
+"""Patience with a guest that boots. Its processor is emulated: it takes 3 s on a quiet
+machine, and 80 s beside nine busy processes on two cores."""
+
 EMPTY = '"Events":[]'
 """Text that each document without events contains."""
 
@@ -188,6 +192,7 @@ class GuestWorld:
             lambda: self.said(pattern, *hosts),
             lambda lines: len(lines) >= times,
             what=f"{pattern} on the console: {self.ground.said(VM)}",
+            seconds=GUEST_SECONDS,
         )
 
     def until_empty(self, host: str) -> None:
@@ -197,7 +202,12 @@ class GuestWorld:
             lines = self.said("DOCUMENT|BOOT", host)
             return lines[-1] if lines else ""
 
-        eventually(last, lambda line: EMPTY in line, what="a document without events")
+        eventually(
+            last,
+            lambda line: EMPTY in line,
+            what="a document without events",
+            seconds=GUEST_SECONDS,
+        )
 
     def has_program(self) -> bool:
         """Return whether the program of a call has started."""
