@@ -44,7 +44,6 @@ OF_ERRORS = {
     "control/requests/verbs/__init__.py": {"_what_became"},
     "control/requests/verbs/emptying.py": {"_sums"},
     "control/requests/visiting.py": {"_begin_again", "_ways_out"},
-    "control/rules/abilities.py": {"check_steps"},
     "control/rules/remedies.py": {"way_out"},
     "control/rules/second_person.py": {"why_not"},
     "control/rules/steerable.py": {

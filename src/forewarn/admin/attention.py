@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from fastapi import Query
@@ -279,11 +280,13 @@ async def _outside(request: Request, kind: str) -> Outside:
     with contextlib.suppress(ForewarnError):
         health = await cast("OperatorGateway", state.gateway).health()
         rows = Outside(unreachable=health.unreachable)
+        if kind in {"host", "vm"}:
+            return rows
         view = await replicas.cluster() if replicas else None
-        rows = Outside(
+        rows = replace(
+            rows,
             checks=await checks.checks() if checks else (),
             webhooks=await receivers.webhooks() if receivers else (),
             replicas=replicas_report(view)["replicas"],
-            unreachable=health.unreachable,
         )
     return rows

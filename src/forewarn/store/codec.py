@@ -57,7 +57,7 @@ from forewarn.store.records import (
     Token,
 )
 from forewarn.store.relay_links import RelayLink
-from forewarn.store.row_encoders import Encode, remembering_last, row_encoder
+from forewarn.store.row_encoders import remembering_last, row_encoder
 from forewarn.store.unplanned import UnplannedPage
 from forewarn.store.wide_blackouts import WideBlackout
 
@@ -80,6 +80,7 @@ class Column:
     decode: Callable[[Any], Any] | None = None
     attribute: str = ""
     """The stored attribute of the field, as a dot and a name; empty: the field."""
+    is_list: bool = False
     members: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """The default of each plain field of the members, if it is a list of dataclasses;
     None: the field has none."""
@@ -99,12 +100,7 @@ def _list(hint: Any) -> Column:
             return (only[1],)  # Most other lists are the single address of a VM.
         return shape.decode(json.loads(text))
 
-    _LISTS.add(shape.write)
-    return Column((str,), shape.write, decode, members=members_of(hint))
-
-
-_LISTS: set[Encode] = set()
-"""The functions that encode a list."""
+    return Column((str,), shape.write, decode, is_list=True, members=members_of(hint))
 
 
 def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
@@ -247,7 +243,11 @@ class Codec(Generic[R]):
         self._names = tuple(self.columns)
         self._encodes = [column.encode for column in self.columns.values()]
         self._fields = self._getter(self._names)
-        self.encode = row_encoder(self._fields, self._encodes, _LISTS)
+        self.encode = row_encoder(
+            self._fields,
+            self._encodes,
+            [column.is_list for column in self.columns.values()],
+        )
         """Return the values of a record's columns, in their order."""
         self.table = table or f"{noun}s"
         self.guards = (key, "revision", *filter(None, [status]))

@@ -5,7 +5,6 @@ columns takes twice as long.
 """
 
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
 Encode: TypeAlias = Callable[[Any], Any]
@@ -20,16 +19,16 @@ REMEMBERED_CHARACTERS = 1_000
 def row_encoder(
     fields: Callable[[Any], tuple[Any, ...]],
     encodes: Sequence[Encode | None],
-    lists: AbstractSet[Encode],
+    are_lists: Sequence[bool],
 ) -> Callable[[Any], tuple[Any, ...]]:
     """Return a function that converts the `fields` of a record by `encodes`, in order.
 
-    None: the value is stored unchanged. `lists` are those that encode a list: most lists
-    are empty.
+    None: the value is stored unchanged. `are_lists`: whether each encodes a list, since
+    most lists are empty.
     """
     space: dict[str, Any] = {"fields": fields}
     terms: list[str] = []
-    for at, encode in enumerate(encodes):
+    for at, (encode, is_list) in enumerate(zip(encodes, are_lists, strict=True)):
         name = f"v{at}"
         if encode is None:
             terms.append(name)
@@ -38,7 +37,6 @@ def row_encoder(
         else:
             space[f"e{at}"] = encode
             term = f"e{at}({name})"
-            is_list = encode in lists
             terms.append(f"{term} if {name} else {EMPTY_LIST!r}" if is_list else term)
     names = "".join(f"v{at}, " for at in range(len(encodes)))
     row = "".join(f"{term}, " for term in terms)

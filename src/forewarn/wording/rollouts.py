@@ -81,19 +81,14 @@ def turn(blocker: TurnBlocker) -> str:
                 f"most {blocker.at_once} at once"
             )
         case ScopeInUse():
-            return down.scope_in_use(blocker)
+            return down.scope_in_use(blocker, end=down.until(blocker.down))
         case ScopeReserved():
             return (
                 f"operation {blocker.operation} has waited longer and comes first in "
                 f"scope {blocker.scope}"
             )
         case HostInUse():
-            if blocker.verb is not None:
-                work = f"{blocker.operation} ({blocker.verb.value})"
-                return f"host {blocker.host} has {work} under way"
-            if blocker.arriving:
-                return f"host {blocker.host} keeps a place for VM {blocker.arriving}"
-            return f"host {blocker.host} is down{down.until(blocker.host)}"
+            return down.host_in_use(blocker, end=down.until(blocker.host))
         case ReserveKept():
             return _reserve(blocker)
 
@@ -115,8 +110,10 @@ def shortly(blocker: TurnBlocker) -> str:
             return f"{used}; {takes}"
         case CampaignStopped() if not blocker.checks:
             return _stopped(blocker, "")
-        case ScopeInUse(down=name) | HostInUse(host=name):
-            return turn(blocker).replace(down.until(name), "")
+        case ScopeInUse():
+            return down.scope_in_use(blocker, end="")
+        case HostInUse():
+            return down.host_in_use(blocker, end="")
         case StageWaits() if 0 < blocker.left <= blocker.failed:
             return f"only {_failed_hosts(blocker.failed)} left"
         case StageWaits():

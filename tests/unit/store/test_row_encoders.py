@@ -18,7 +18,7 @@ def test_each_field_is_converted_in_the_order_of_the_columns() -> None:
     encode = row_encoder(
         attrgetter("name", "is_up", "tags", "state"),
         (None, int, listed, str.upper),
-        {listed},
+        (False, False, True, False),
     )
     record = SimpleNamespace(name="h1", is_up=True, tags=("a", "b"), state="up")
     assert encode(record) == ("h1", 1, "[a,b]", "UP")

@@ -44,9 +44,10 @@ def fetch_views(work: Work, view_ids: Collection[str]) -> None:
     fetch_answers(work.tx, kinds.VIEWS_OF_ENABLING, enablings)
 
 
-def view_of_new(work: Work, vm: Vm, *, alone: bool) -> str:
-    """Return the ID of the view of a new VM; store the view if it is missing."""
-    scope, host = work.scope(vm.scope), work.host(vm.host)
+def view_of(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> str:
+    """Return the ID of the view that a VM needs; store the view if it is missing."""
+    host = work.tx.get(Host, vm.host)
+    assert host is not None, f"{vm.name} is on a host that is not stored"
     view_id = fleet_views.view_id(
         vm.name, scope=scope, zone=host.zone, single_fault_domain=alone
     )
@@ -60,14 +61,7 @@ def view_of_new(work: Work, vm: Vm, *, alone: bool) -> str:
 
 def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
     """Assign the VM to its view; return the stored VM."""
-    host = work.tx.get(Host, vm.host)
-    assert host is not None, f"{vm.name} is on a host that is not stored"
-    wanted = fleet_views.view_for(
-        vm, scope=scope, zone=host.zone, single_fault_domain=alone
-    )
-    view = work.tx.get(View, wanted.view_id)
-    if view is None:
-        view = _new_view(work, wanted)
+    view = need(work.tx, View, view_of(work, vm, scope, alone=alone))
     if vm.view == view.view_id:
         return vm
     old = work.tx.get(View, vm.view) if vm.view else None

@@ -351,7 +351,7 @@ def _add_vm(work: Work, vm: Vm) -> None:
     """Store a new VM, complete with its view: a new fleet has a million of them."""
     fleet_conflicts.check_destination(work.tx, vm, work.host(vm.host))
     alone = view_assignment.is_alone(vm.view)
-    view = view_assignment.view_of_new(work, vm, alone=alone)
+    view = view_assignment.view_of(work, vm, work.scope(vm.scope), alone=alone)
     added = work.tx.add(vm if vm.view == view else changed(vm, view=view))
     work.rooms.add_vm(added)
     work.tell_guest(added)

@@ -21,6 +21,8 @@ from forewarn.protocol.operations import HALVES, Action, is_in_halves
 STEPS = "campaign.steps"
 """The table of a campaign file with the steps."""
 
+_ADD_TO_FILE, _ADD_FLAG = "Add a step work to [campaign.steps]", "Add --work STEP"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
@@ -103,24 +105,23 @@ def check_campaign(abilities: Abilities, campaign: Campaign) -> None:
         with about_key(f"{STEPS}.{step.kind.value}"):
             _check_step(abilities.host_steps, step)
     with about_key(STEPS):
-        check_steps(abilities, steps, action, table=STEPS)
+        _check_fit(abilities, steps, action, add=_ADD_TO_FILE)
     check_actions(abilities, actions_of(action, steps))
 
 
 def check_steps(
-    abilities: Abilities,
-    steps: Sequence[HostStep],
-    action: Action,
-    *,
-    table: str = "",
+    abilities: Abilities, steps: Sequence[HostStep], action: Action
 ) -> None:
-    """Refuse steps that the driver cannot run, or that do not fit the impact.
-
-    `table` is that of the steps in a file; empty: they are flags.
-    """
+    """Refuse steps of flags that the driver cannot run, or that do not fit the impact."""
     for step in steps:
         _check_step(abilities.host_steps, step)
-    add = f"Add a step work to [{table}]" if table else "Add --work STEP"
+    _check_fit(abilities, steps, action, add=_ADD_FLAG)
+
+
+def _check_fit(
+    abilities: Abilities, steps: Sequence[HostStep], action: Action, *, add: str
+) -> None:
+    """Refuse steps that do not fit the impact; `add`: how to add a step work."""
     has_work = any(step.kind is StepKind.WORK for step in steps)
     if action is Action.NONE and not has_work:
         raise RefusedError(

@@ -48,20 +48,20 @@ class Capacities:
             new is None or use_of(old) == use_of(new)
         ):
             return
-        for vm, sign in ((old, -1), (new, 1)):
-            for host in taken_by(vm):
-                assert vm is not None, "a missing VM uses no host"
-                for counter, amount in zip(self._uses, use_of(vm), strict=True):
-                    counter[host] += sign * amount
+        self._count(old, -1)
+        if new is not None:
+            self._count(new, 1)
 
     def add_vm(self, vm: Vm) -> None:
         """Note that a VM was added, as all VMs of a new fleet are."""
         self.arrivals[vm.host] = None
-        places, vcpu, memory = self._uses
+        self._count(vm, 1)
+
+    def _count(self, vm: Vm, sign: int) -> None:
+        amounts = use_of(vm)
         for host in taken_by(vm):
-            places[host] += 1
-            vcpu[host] += vm.vcpu or 0
-            memory[host] += vm.memory or 0
+            for counter, amount in zip(self._uses, amounts, strict=True):
+                counter[host] += sign * amount
 
     def change_operation(self, old: Operation | None, new: Operation) -> None:
         """Note that an operation was added or changed."""
