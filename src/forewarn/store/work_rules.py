@@ -375,6 +375,16 @@ def wrong_key(key: str, contents: Contents) -> str:
     )
 
 
+_WITH_BLOCKERS = frozenset(
+    {
+        AuditKind.OPERATION_HELD,
+        AuditKind.BLACKOUTS_IGNORED,
+        AuditKind.CAMPAIGN_WINDOWS_IGNORED,
+    }
+)
+"""Kinds of entries that name what held work, or what it ignored."""
+
+
 def wrong_entry(entry: AuditEntry, contents: Contents) -> str:
     """Return the problem of an audit entry, or nothing."""
     place = wrong_key(entry.entry_id, contents)
@@ -388,7 +398,7 @@ def wrong_entry(entry: AuditEntry, contents: Contents) -> str:
             " does not name its operation",
         ),
         (
-            entry.facts.blockers and entry.kind is not AuditKind.OPERATION_HELD,
+            entry.facts.blockers and entry.kind not in _WITH_BLOCKERS,
             " has blockers",
         ),
         (by, f": its approver {by}"),
