@@ -169,7 +169,8 @@ def test_a_cluster_without_a_leader_is_waited_for(
     with pytest.raises(HandlerError, match="the cluster has no leader"):
         prepare(handler)
     cluster.steps = [lambda: None, lambda: cluster.lead("pg2")]
-    assert prepare(handler) == "nothing to do: pg2 leads, not pg1"
+    patient = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
+    assert prepare(patient) == "nothing to do: pg2 leads, not pg1"
 
 
 # -- what Patroni refuses -----------------------------------------------------------

@@ -112,6 +112,7 @@ def test_switchover_waits_for_a_readable_config(
         prepare(handler)
     assert cluster.posts == []
     cluster.steps = [lambda: setattr(cluster, "is_config_away", False)]
+    handler = worker(cluster, tmp_path, switch_back=True, candidate_wait=10 * SECOND)
     assert prepare(handler).startswith("pg2 ")
     cluster.is_config_away = True
     cluster.steps = [
