@@ -15,7 +15,7 @@ import pytest
 from forewarn.cluster import calls, documents, lease
 from forewarn.cluster.documents import Reading
 from forewarn.cluster.lease import Seat
-from forewarn.cluster.port import Role
+from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, Times
 from forewarn.control import driver_link
 from forewarn.drivers import marks
@@ -25,7 +25,7 @@ from forewarn.store.memory_cluster import SharedMemory
 from tests.house.test_proofs import ROWS
 from tests.unit.cluster import test_calls, test_documents, test_lease
 from tests.unit.control import test_call_gate
-from tests.unit.service.cluster import test_follower, test_keeper
+from tests.unit.service.cluster import test_follower, test_keeper, test_waited_for
 
 
 def _fleet() -> "test_follower.Fleet":
@@ -49,6 +49,8 @@ def _write_before_publishing(self: follower.Follower) -> bool:
 
 _ROUND = follower.Follower._round
 
+_QUIET, _SILENT = calls.quiet, calls.silent
+
 _STEPS: Mapping[Role, Any] = {
     role: {**steps, lease.LeaseInput.SEE: Role.LEADS}
     for role, steps in lease.ROLE_STEPS.items()
@@ -60,6 +62,27 @@ class _SameBeat:
 
     def __rlshift__(self, _rows: int) -> int:
         return 1
+
+
+def _living_only(
+    beats: calls.Beats, rows: tuple[ReplicaRow, ...], *, now: float
+) -> frozenset[str]:
+    """Wait only for replicas whose row has changed since this one saw it first."""
+    others = {row.key for row in rows if row.key not in beats.living}
+    return _QUIET(beats, rows, now=now) | others
+
+
+def _silent_without_takeover(
+    beats: calls.Beats,
+    rows: tuple[ReplicaRow, ...],
+    times: Times,
+    *,
+    key: str,
+    since: float,
+    now: float,
+) -> tuple[ReplicaRow, ...]:
+    """Remove rows that were silent for long before the takeover."""
+    return _SILENT(beats, rows, times, key=key, since=since * 0, now=now)
 
 
 class Fault(NamedTuple):
@@ -128,6 +151,14 @@ FAULTS = (
         SharedMemory,
     ),
     Fault(
+        "P2.5",
+        keeper,
+        "silent",
+        _silent_without_takeover,
+        test_waited_for.test_calls_wait_for_a_former_leader_that_wrote_no_row_for_long,
+        SharedMemory,
+    ),
+    Fault(
         "P2.6",
         calls,
         "_behind",
@@ -164,6 +195,40 @@ FAULTS = (
         _always(True),
         KEEPER.test_answers_wait_only_for_replicas_that_give_signs_of_life,
         SharedMemory,
+    ),
+    Fault(
+        "P2.14",
+        keeper,
+        "quiet",
+        _living_only,
+        test_waited_for.test_answer_waits_for_a_new_replica_from_its_first_row,
+        SharedMemory,
+    ),
+    Fault(
+        "P2.14",
+        keeper,
+        "quiet",
+        lambda _beats, rows, now: frozenset(row.key for row in rows),
+        test_waited_for.test_new_leader_waits_at_once_for_replicas_that_ran_before_its_term,
+        SharedMemory,
+        (True,),
+    ),
+    Fault(
+        "P2.14",
+        keeper,
+        "quiet",
+        lambda beats, rows, now: _QUIET(beats, rows, now=now + 2.5),
+        test_waited_for.test_slow_answer_about_rows_shows_no_silence_of_a_replica,
+        SharedMemory,
+    ),
+    Fault(
+        "P2.14",
+        follower.Follower,
+        "_remove_row",
+        _always(None),
+        test_follower.test_follower_that_stops_removes_its_row,
+        _fleet,
+        (False,),
     ),
     Fault(
         "P3.2",

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from forewarn.cluster import documents, lease
-from forewarn.cluster.port import LeaseRow
+from forewarn.cluster import calls, documents, lease
+from forewarn.cluster.calls import QUIET_SECONDS, Beats
+from forewarn.cluster.port import LeaseRow, ReplicaRow
 from forewarn.cluster.times import CLOCK_ERROR, Times
+from forewarn.service.cluster import keeper
 from forewarn.service.cluster.gate import ReplicaGate
 from forewarn.store.memory_cluster import MemoryLeaderStore, SharedMemory
 from forewarn.store.port import NotLeaderError
@@ -57,6 +59,16 @@ class Member(Replica):
         self.gate: ReplicaGate | None = None
         self.published = self.served = 0
         self.waiting: list[int] = []
+        self.approvals: list[int] = []
+        """The places of approvals that wait for their answer."""
+        self.answered: list[int] = []
+        """The places of approvals that are answered because replicas serve them."""
+
+    def _count(self) -> None:
+        super()._count()
+        gate = self.gate
+        if gate is not None and gate is self.keeper.gate:
+            self.answered += [place for place in self.approvals if gate.is_read(place)]
 
     def lead(self, row: LeaseRow) -> None:
         super().lead(row)
@@ -70,7 +82,7 @@ class Member(Replica):
         """End a term, or begin one."""
         if self.led is not None and self.led is not self.wanted:
             self.led = self.store = self.gate = None
-            self.waiting = []
+            self.waiting, self.approvals = [], []
             self.follower.follow()
         elif self.wanted is not None and self.led is None:
             self.led = self.wanted
@@ -90,7 +102,7 @@ class Member(Replica):
         self.waiting = [self.gate.place()]
 
     def decide(self) -> None:
-        """Commit a decision, publish it, and let its call wait."""
+        """Commit an approval, publish it, and let its answer and its call wait."""
         if self.store is None or self.gate is None:
             return
         try:
@@ -101,6 +113,7 @@ class Member(Replica):
             return
         self.served = self.store.number
         self.waiting.append(self.gate.place())
+        self.approvals.append(self.gate.approved())
 
     def begin(self) -> int | None:
         """Begin the first call whose gate is open; return the number of its commit."""
@@ -121,12 +134,15 @@ class Life:
     dice: random.Random = field(init=False)
     loops: random.Random = field(init=False)
     settles: float = field(init=False)
+    clock: HandClock = field(default_factory=HandClock)
+    """The real time."""
     shared: SharedMemory = field(default_factory=SharedMemory)
     members: list[Member] = field(default_factory=list[Member])
     begun: int = 0
     decided_in: int = 0
     """The last term in which a replica has decided."""
     calls: int = 0
+    answers: int = 0
     takeovers: int = 0
 
     def __post_init__(self) -> None:
@@ -147,7 +163,7 @@ class Life:
         times = Times(lease=self.loops.choice(LEASES))
         member = Member(self.shared, f"{number}.{self.takeovers}", clock, times)
         self.members[number:] = [member, *self.members[number + 1 :]]
-        clocks = [member.clock for member in self.members]
+        clocks = [self.clock, *(member.clock for member in self.members)]
         for replica in self.members:
             replica.line.clocks = clocks
 
@@ -156,6 +172,7 @@ class Life:
         for _ in range(STEPS):
             self.step()
             self.check()
+            self.check_answers()
             self.settle()
             self.check()
 
@@ -164,8 +181,8 @@ class Life:
         kind = dice.randrange(12)
         if kind < 3:
             seconds = dice.choice((0.1, 0.5, 1.0, 1.0, 2.5, 5.2))
-            for replica in self.members:
-                replica.clock.advance(seconds)
+            for clock in member.line.clocks:
+                clock.advance(seconds)
         elif kind < 6:
             member.keeper.turn()
         elif kind < 8:
@@ -206,17 +223,38 @@ class Life:
             if member.answers(member.published) and member.documents < self.begun:
                 raise BrokenError("a document is older than a call")
 
+    def check_answers(self) -> None:
+        """Check that replicas which wrote their row lately serve what is answered now."""
+        for member in self.members:
+            for place in member.answered:
+                self.answers += 1
+                member.approvals.remove(place)
+                if any(self.is_stale(other, place) for other in self.members):
+                    raise BrokenError("a document is older than an answer")
+            member.answered = []
+
+    def is_stale(self, member: Member, number: int) -> bool:
+        """Return whether a replica answers VMs, wrote its row lately, and lacks a commit."""
+        wrote = member.line.reached.get("answer write_replica", -QUIET_SECONDS)
+        return (
+            member.documents < number
+            and member.answers(member.published)
+            and self.clock.at - wrote < QUIET_SECONDS * (1 - CLOCK_ERROR)
+        )
+
 
 @pytest.mark.amounts
 @pytest.mark.slow
 def test_replicas_keep_their_invariants() -> None:
-    begun = terms = 0
+    begun = terms = answers = 0
     for seed in range(amounts().cluster_lives):
         life = Life(seed)
         life.run()
         begun += life.calls
+        answers += life.answers
         terms += life.shared.lease.term
     assert begun > amounts().cluster_lives
+    assert answers > amounts().cluster_lives
     assert terms > amounts().cluster_lives
 
 
@@ -258,6 +296,20 @@ def as_leader(
     return answers_until
 
 
+def only_living(
+    real: Callable[..., frozenset[str]],
+) -> Callable[..., frozenset[str]]:
+    """Bug: answers do not wait for a replica before its row changes."""
+
+    def quiet(
+        beats: Beats, rows: tuple[ReplicaRow, ...], *, now: float
+    ) -> frozenset[str]:
+        others = {row.key for row in rows if row.key not in beats.living}
+        return real(beats, rows, now=now) | others
+
+    return quiet
+
+
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no wait": lambda patch: patch.setattr(ReplicaGate, "_why", no_wait),
     "no margin": lambda patch: patch.setattr(Times, "call_within", property(no_margin)),
@@ -269,6 +321,9 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     ),
     "counts its own lease": lambda patch: patch.setattr(
         lease, "free_at", lambda _seen, times, since: since + times.lease
+    ),
+    "answers without new replicas": lambda patch: patch.setattr(
+        keeper, "quiet", only_living(calls.quiet)
     ),
     "no clock": lambda patch: patch.setattr(
         lease, "may_call", lambda seat, _now: seat.leads

@@ -44,9 +44,12 @@ class Line:
         self.during: dict[str, list[float]] = {}
         self.clocks: list[HandClock] = []
         self.asked: list[str] = []
+        self.reached: dict[str, float] = {}
+        """When each stage began last, on the first clock."""
 
     def __call__(self, stage: str) -> None:
         self.asked.append(stage)
+        self.reached[stage] = self.clocks[0].at
         for seconds in self.during.pop(stage, []):
             for clock in self.clocks:
                 clock.advance(seconds)

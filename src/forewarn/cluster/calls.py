@@ -93,13 +93,17 @@ def _behind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beats:
-    """The beats of the other replicas, each with the time when the leader saw it first."""
+    """The beats of all replicas, each with the time when this replica saw it first.
+
+    A replica watches them from its start, and not only while it leads: so it knows at once
+    which of the others run when it takes the lease.
+    """
 
     first_seen: Mapping[str, tuple[int, float]] = field(
         default_factory=dict[str, tuple[int, float]]
     )
     living: frozenset[str] = frozenset()
-    """The replicas whose beat has changed since the leader saw them first: they run."""
+    """The replicas whose beat has changed since this replica saw them first: they run."""
 
 
 def watched(beats: Beats, rows: tuple[ReplicaRow, ...], *, now: float) -> Beats:
@@ -126,28 +130,33 @@ def seen_by_others(beats: Beats, rows: tuple[ReplicaRow, ...]) -> int:
 
 
 def quiet(beats: Beats, rows: tuple[ReplicaRow, ...], *, now: float) -> frozenset[str]:
-    """Return the keys of replicas that give no signs of life now.
+    """Return the keys of replicas that give no signs of life at `now`.
 
-    A replica that runs writes its row each second. One that was killed before the leader
-    took the lease has not changed its row since.
+    A replica that runs writes its row each second. `now` is the time when `rows` were asked
+    for: they say nothing about a later write. A new row counts as a sign of life.
     """
     return frozenset(
-        row.key
-        for row in rows
-        if row.key not in beats.living
-        or now >= beats.first_seen[row.key][1] + QUIET_SECONDS
+        row.key for row in rows if now >= beats.first_seen[row.key][1] + QUIET_SECONDS
     )
 
 
 def silent(
-    beats: Beats, rows: tuple[ReplicaRow, ...], times: Times, *, key: str, now: float
+    beats: Beats,
+    rows: tuple[ReplicaRow, ...],
+    times: Times,
+    *,
+    key: str,
+    since: float,
+    now: float,
 ) -> tuple[ReplicaRow, ...]:
     """Return the rows of replicas that have ended: their read leases ran out long ago.
 
-    `beats` are watched up to `rows`.
+    `beats` are watched up to `rows`. The replica `key` leads since the time `since`: a former
+    leader answers VMs for a read lease after its renewals, even if it writes no row.
     """
     return tuple(
         row
         for row in rows
-        if row.key != key and now >= beats.first_seen[row.key][1] + times.row_ends
+        if row.key != key
+        and now >= max(beats.first_seen[row.key][1], since) + times.row_ends
     )

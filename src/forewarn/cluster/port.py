@@ -169,9 +169,10 @@ class Cluster(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit or a confirmed position; return whether there was one.
+        """Wait for a commit, or a confirmed or removed position.
 
-        It returns at once if there was one since the last call. `wake` ends it.
+        It returns whether there was one, at once if that was since the last call. `wake`
+        ends it.
         """
         ...
 

@@ -167,6 +167,7 @@ class MemoryCluster:
             if stored is None or stored.beat != row.beat:
                 return False
             del shared.replicas[row.key]
+            shared.ring()
             return True
 
         return self._do("remove_replica", remove)

@@ -56,9 +56,15 @@ def test_row_is_removed_after_twice_the_read_lease_without_a_beat() -> None:
     beats = calls.watched(Beats(), rows, now=50.0)
     rows = (replica("a", 8, 1), replica("b", 8, 1), replica("c", 8, 2))
     beats = calls.watched(beats, rows, now=59.9)
-    assert calls.silent(beats, rows, TIMES, key="a", now=59.9) == ()
-    beats = calls.watched(beats, rows, now=60.0)
-    assert calls.silent(beats, rows, TIMES, key="a", now=60.0) == (rows[1],)
+
+    def silent(now: float, since: float = 40.0) -> tuple[ReplicaRow, ...]:
+        return calls.silent(beats, rows, TIMES, key="a", since=since, now=now)
+
+    assert silent(59.9) == ()
+    assert silent(60.0) == (rows[1],)
+    # A former leader can have written no row, and still answer VMs for a read lease.
+    assert silent(60.0, since=50.1) == ()
+    assert silent(60.1, since=50.1) == (rows[1],)
     beats = calls.watched(beats, rows[2:], now=61.0)
     assert set(beats.first_seen) == {"c"}
 
@@ -94,10 +100,11 @@ def test_answer_waits_for_the_replicas_that_give_signs_of_life() -> None:
 def test_replica_gives_no_sign_of_life_while_its_row_stays_as_it_was() -> None:
     rows = (replica("b", 8, 1), replica("c", 8, 1))
     beats = calls.watched(Beats(), rows, now=50.0)
-    assert calls.quiet(beats, rows, now=50.0) == {"b", "c"}
+    assert calls.quiet(beats, rows, now=51.9) == frozenset()
     rows = (replica("b", 8, 2), replica("c", 8, 1))
     beats = calls.watched(beats, rows, now=51.0)
-    assert calls.quiet(beats, rows, now=51.0) == {"c"}
+    assert calls.quiet(beats, rows, now=51.9) == frozenset()
+    assert calls.quiet(beats, rows, now=52.0) == {"c"}
     beats = calls.watched(beats, rows, now=53.0)
     assert calls.quiet(beats, rows, now=52.9) == {"c"}
     assert calls.quiet(beats, rows, now=53.0) == {"b", "c"}

@@ -10,6 +10,7 @@ that are published: a last round brings them up to the takeover.
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import islice
 
 from forewarn.clock import Clock
@@ -153,13 +154,25 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; the row of the replica stays until the leader removes it."""
+        """End the thread, and remove the row, so that no approval or call waits for it.
+
+        The caller answers no VM any more. If the database does not answer or has lost
+        transactions, the row stays until the leader removes it.
+        """
         self._stopping.set()
         self._cluster.wake()
         if self._thread.is_alive():
             self._thread.join()
         self._remember(self._highest())
+        if not (self._is_away or self._said_lost):
+            with suppress(StoreError):
+                self._remove_row()
         self._cluster.close()
+
+    def _remove_row(self) -> None:
+        for row in self._cluster.replicas():
+            if row.key == self._row.key:
+                self._cluster.remove_replica(row)
 
     # The thread
 

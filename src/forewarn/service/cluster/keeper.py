@@ -234,6 +234,7 @@ class Keeper:
         )
         if seat.role is Role.BEHIND:
             self._say_behind()
+        self._look_at_beats()
         now = self._now()
         if seat.seen is None or not lease.may_take(seat, self._times, now):
             return
@@ -255,7 +256,6 @@ class Keeper:
             return
         log.info("this replica leads in term %s", taken.term)
         self.takeovers += 1
-        self._beats = Beats()
         self._listener.lead(taken)
 
     def _lead(self, seat: Seat) -> None:
@@ -284,20 +284,32 @@ class Keeper:
 
     def _look_at_replicas(self) -> None:
         asked_at = self._now()
-        rows = self._cluster.replicas()
-        now = self._now()
-        self._beats = watched(self._beats, rows, now=now)
-        resting = quiet(self._beats, rows, now=now)
+        rows = self._look_at_beats()
+        resting = quiet(self._beats, rows, now=asked_at)
         if self.gate.take(Positions(asked=asked_at, rows=rows, quiet=resting)):
             self._opened()
         self._compare(seen_by_others(self._beats, rows))
-        for row in silent(self._beats, rows, self._times, key=self._key, now=now):
+        ended = silent(
+            self._beats,
+            rows,
+            self._times,
+            key=self._key,
+            since=self._took,
+            now=self._now(),
+        )
+        for row in ended:
             if self._cluster.remove_replica(row):
                 log.warning("replica %s has ended or lost the database", row.name)
         self._rounds += 1
         if self._rounds % ROUNDS_BETWEEN_PRUNES == 0:
             number = self._cluster.lease().number
             self._cluster.prune(documents.prune_to(rows, number, key=self._key))
+
+    def _look_at_beats(self) -> tuple[ReplicaRow, ...]:
+        """Return the rows of all replicas, whose beats it watches in each role."""
+        rows = self._cluster.replicas()
+        self._beats = watched(self._beats, rows, now=self._now())
+        return rows
 
     def _compare(self, number: int) -> None:
         """Ask whether the database still has the number that another replica has seen."""

@@ -47,9 +47,10 @@ def write(connection: PostgresConnection, row: ReplicaRow) -> None:
 
 
 def remove(connection: PostgresConnection, row: ReplicaRow) -> bool:
-    """Remove a row if it still has the beat of `row`; return whether it had."""
-    return bool(
-        connection.run(
-            "DELETE FROM replicas WHERE key = %s AND beat = %s", (row.key, row.beat)
-        )
+    """Remove a row if it still has the beat of `row`, and notify the others."""
+    [(removed, _)] = connection.raw(
+        "WITH removed AS (DELETE FROM replicas WHERE key = %s AND beat = %s RETURNING 1)"
+        " SELECT (SELECT count(*) FROM removed), pg_notify(%s, '')::text",
+        (row.key, row.beat, CHANNEL),
     )
+    return removed == 1

@@ -186,6 +186,19 @@ def test_database_that_lost_transactions_is_not_followed(fleet: Fleet) -> None:
     assert not replica.answers(0)
 
 
+@pytest.mark.parametrize("has_lost", [False, True])
+def test_follower_that_stops_removes_its_row(fleet: Fleet, has_lost: bool) -> None:
+    """Then no approval waits for it; a row above the database shows others a loss."""
+    fleet.replica.follower.turn()
+    if has_lost:
+        lease = fleet.shared.lease
+        fleet.shared.lease = replace(lease, number=lease.number - 1)
+        fleet.clock.advance(1.0)
+        fleet.replica.follower.turn()
+    fleet.replica.follower.stop()
+    assert ("b" in fleet.shared.replicas) == has_lost
+
+
 def test_leader_only_writes_its_row(fleet: Fleet) -> None:
     replica = fleet.replica
     replica.follower.lead()
