@@ -35,7 +35,8 @@ def told_of_nights(at: str) -> dict[str, object]:
     return {
         "failures": [{**failure, "then": then}],
         "hours": {"2030-01-14T22:00:00Z": 3, "2030-01-15T23:00:00Z": 9},
-        "waiting_seconds": {"turn": 7200, "soak": 36_000},
+        "waiting_seconds": {"turn": 7200, "soak": 36_000, "window": 7200},
+        "notice_seconds": {"approval": 3600, "window": 1800, "start": 0},
     }
 
 
@@ -83,9 +84,8 @@ def test_report_of_a_campaign_that_has_ended(
         ["Mon 14 Jan: 3", "Tue 15 Jan: 9"]
     )
     causes = page.get_by_role("region", name="Host hours by cause")
-    expect(causes.get_by_role("row", name="soak, and approval")).to_contain_text(
-        "10.0 h"
-    )
+    for cause, spent in (("soak", "10.0 h"), ("maintenance windows", "2.5 h")):
+        expect(causes.get_by_role("row", name=cause)).to_contain_text(spent)
     expect(causes).not_to_contain_text("halted")
     expect(causes).to_contain_text("hosts waited 2.0 h for their turn")
     assert page.get_by_role("link").count() == 0

@@ -6,7 +6,13 @@ from fastapi import Path, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from forewarn.admin import bodies, campaign_shapes, limits, simulation_shapes
+from forewarn.admin import (
+    bodies,
+    campaign_shapes,
+    campaign_sums_shapes,
+    limits,
+    simulation_shapes,
+)
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.dry_run_shapes import DRY_RUN
@@ -204,7 +210,7 @@ async def campaign_file(name: str, gateway: Desk) -> Response:
 
 @router.get(
     "/campaigns/{name}/sums",
-    responses=documented(campaign_shapes.CampaignSums, 404),
+    responses=documented(campaign_sums_shapes.CampaignSums, 404),
 )
 async def campaign_sums(name: str, gateway: Desk) -> Response:
     """Return the sums of all attempts of a campaign, while it runs and later."""

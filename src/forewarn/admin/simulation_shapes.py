@@ -123,6 +123,11 @@ CampaignSimulationShape = shape(
     interruptions=list_of(SimulatedInterruptionShape),
     moves=SimulatedMovesShape,
     notice=SimulatedNoticeShape,
+    waiting_seconds=(
+        dict[str, float],
+        "Time of hosts before their notices by cause, as in the sums of a campaign.",
+    ),
+    notice_seconds=(dict[str, float], "Time from their notices to their starts."),
     budgets=list_of(SimulatedBudgetShape),
     warnings=list[str],
     hosts=(list_of(SimulatedHostShape), "Hosts in the order of the plan."),

@@ -20,6 +20,8 @@ def lines(sums: Json) -> Iterator[str]:
         f"{name} {campaign_figures.duration(seconds)}"
         for name, seconds in sums["seconds"].items()
     )
+    for name, figure in campaign_figures.waits(sums):
+        yield f"{name.lower()}: {figure}"
     for failure in sums["failures"]:
         yield f"failed: {failure['host']} ({failure['operation']}): {failure['note']}"
     if left := sums["failures_count"] - len(sums["failures"]):

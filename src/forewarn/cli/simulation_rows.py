@@ -7,6 +7,7 @@ from forewarn.cli.client import Json
 from forewarn.cli.tables import second
 from forewarn.instants import SECOND, describe_duration
 from forewarn.texts import count
+from forewarn.wording import campaign_figures
 
 STAGES = ("STAGE", "HOSTS", "DONE", "FAILED", "BEGINS", "ENDS")
 PERIODS = ("OPENS", "CLOSES", "DONE", "FAILED")
@@ -50,6 +51,8 @@ def facts(simulation: Json) -> Iterator[str]:
         f"{notice['used_percent']:g} % used; all tenants of "
         f"{count(notice['approved_hosts'], 'host')} of {notice['hosts']:,} approved early"
     )
+    for name, figure in campaign_figures.waits(simulation):
+        yield f"{name.lower()}: {figure}"
     if moves["moves"]:
         yield (
             f"moves: {moves['moves']:,} of {count(moves['vms'], 'VM')}, "

@@ -145,6 +145,24 @@ class Promise:
     closes: Micros
 
 
+class TenantCause(Enumeration):
+    """The cause for which tenants hold the maintenance of a host."""
+
+    DEFERRAL = "deferral"
+    WINDOW = "window"
+    """A maintenance window of a scope."""
+
+
+@frozen_dataclass
+class TenantWait:
+    """A time for which tenants held the maintenance of a host."""
+
+    cause: TenantCause
+    begins: Micros
+    ends: Micros = 0
+    """0: it continues."""
+
+
 @frozen_dataclass
 class Operation:
     """Work that is done at one time to one host or VM."""
@@ -213,6 +231,8 @@ class Operation:
     promises: tuple[Promise, ...] = ()
     """The promised opening of each scope of its host, since the host first waited for
     windows; empty: it has not. An operation that replaces it has them too."""
+    tenant_waits: tuple[TenantWait, ...] = ()
+    """The times for which tenants held it, in order, bounded in number."""
     visit: str = ""
     """ID of the visit that the operation is part of; empty: the request has no steps."""
     part: CallPart = CallPart.WHOLE

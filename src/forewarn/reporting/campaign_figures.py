@@ -4,7 +4,7 @@ They come from the same rows as the sums, so that each is read once. For operato
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ from forewarn.fleet.model import SpanKind
 from forewarn.instants import MINUTE, Micros, format_instant
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.protocol.events import EventStatus
+from forewarn.protocol.operations import TenantWait
 from forewarn.reporting.uptime import seconds
 from forewarn.reporting.waiting_causes import Wait
 
@@ -26,6 +27,8 @@ class _Tenant:
     """The part of one tenant in a campaign."""
 
     asked: int = 0
+    deferrals: int = 0
+    hosts_deferred: int = 0
     approved: int = 0
     by_operator: int = 0
     open: int = 0
@@ -73,6 +76,8 @@ class _Tenant:
             "approved": self.approved,
             "by_operator": self.by_operator,
             "open": self.open,
+            "deferrals": self.deferrals,
+            "hosts_deferred": self.hosts_deferred,
             "vms": self.affected,
             "vms_moved": self.moved,
             "median_seconds": seconds(round(median(self.waits)))
@@ -141,11 +146,18 @@ class CampaignFigures:
         over: Micros,
         *,
         has_failed: bool,
+        by_tenants: Sequence[TenantWait],
     ) -> None:
         """Add the time for which an attempt waited, and its end; 0: it has not ended."""
-        self.waits.append(Wait(begins, ends, has_failed))
+        self.waits.append(Wait(begins, ends, has_failed, by_tenants))
         if over:
             self.stage_ends.setdefault(stage, []).append(over)
+
+    def add_deferrals(self, times: Mapping[str, int], hosts: Mapping[str, int]) -> None:
+        """Add how often each tenant has deferred work, and on how many hosts."""
+        for tenant in times.keys() | hosts.keys():
+            self._tenants[tenant].deferrals += times.get(tenant, 0)
+            self._tenants[tenant].hosts_deferred += hosts.get(tenant, 0)
 
     def add_spans(
         self,

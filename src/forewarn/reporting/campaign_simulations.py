@@ -33,6 +33,7 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.visits import Visit
 from forewarn.reporting.campaign_plans import time_of_blackout
+from forewarn.reporting.campaign_sums import sums_and_figures
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, every
 from forewarn.wording import campaigns as wording
@@ -147,11 +148,18 @@ def _report(reader: Reader, played: Played, hosts_max: int) -> Json:
         "interruptions": _interruptions(reader, played),
         "moves": _moves(operations),
         "notice": _notice(last),
+        **_waited(reader, played),
         "budgets": list(_budgets(plan, reader, courses, played)),
         "warnings": _warnings(played),
         "hosts": [_host(course) for course in shown],
         "hosts_left_out": len(last) - len(shown),
     }
+
+
+def _waited(reader: Reader, played: Played) -> Json:
+    """Return what the hosts waited for, as in the report of a campaign."""
+    sums = sums_and_figures(reader, played.record, now=played.ended)
+    return {name: sums[name] for name in ("waiting_seconds", "notice_seconds")}
 
 
 def _courses(

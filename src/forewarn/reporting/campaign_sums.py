@@ -16,8 +16,10 @@ from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Vm
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.operations import (
+    Deferrals,
     Operation,
     OperationState,
+    TenantWait,
     could_not_move,
 )
 from forewarn.protocol.visits import SkipReason, VisitState
@@ -34,7 +36,7 @@ from forewarn.reporting.campaign_states import DEFERRED, attempt_state
 from forewarn.reporting.uptime import seconds
 from forewarn.reporting.waiting_causes import Wait
 from forewarn.store import kinds
-from forewarn.store.port import Columns, Reader, columns, columns_of
+from forewarn.store.port import Columns, Reader, columns, columns_of, every
 from forewarn.store.questions import Query
 from forewarn.store.records import AuditEntry
 from forewarn.wording import operators
@@ -52,7 +54,7 @@ _PHASES = ("waiting", "notice", "work", "recovery")
 
 _FIELDS = (
     *("operation_id", "host", "position", "state", "not_before"),
-    *("started_at", "impact_ended_at", "ended_at"),
+    *("started_at", "impact_ended_at", "ended_at", "deferrals", "tenant_waits"),
 )
 
 
@@ -79,7 +81,20 @@ class _Attempt(NamedTuple):
     started_at: Micros
     impact_ended_at: Micros
     ended_at: Micros
+    deferrals: Sequence[Deferrals]
+    tenant_waits: Sequence[TenantWait]
     could_not_move: bool
+
+
+class _Begun(NamedTuple):
+    """How an attempt began."""
+
+    waited: Micros
+    """Since when it waited."""
+    announced: Micros
+    """When it was announced; 0: it was not."""
+    agreed: Micros
+    """When all its events were approved or due."""
 
 
 @dataclass(slots=True)
@@ -89,6 +104,9 @@ class _Sums:
     attempts: int = 0
     stages: dict[int, Counter[str]] = field(default_factory=dict[int, Counter[str]])
     phases: Counter[str] = field(default_factory=Counter[str])
+    notice_causes: Counter[str] = field(default_factory=Counter[str])
+    deferred: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Tenants and hosts whose work they deferred."""
     vms: set[str] = field(default_factory=set[str])
     moves: Counter[str] = field(default_factory=Counter[str])
     started: int = 0
@@ -127,14 +145,11 @@ class _Sums:
         attempt: _Attempt,
         state: str,
         stage: int,
-        begun: tuple[Micros, Micros],
+        begun: _Begun,
         now: Micros,
     ) -> None:
-        """Add an attempt with its state.
-
-        `begun` is since when it waited, and the time of its announcement or 0.
-        """
-        waited, announced = begun
+        """Add an attempt with its state."""
+        waited, announced, _ = begun
         self.attempts += 1
         self.stages.setdefault(stage, Counter())[state] += 1
         started, over = attempt.started_at, attempt.impact_ended_at
@@ -147,6 +162,12 @@ class _Sums:
         )
         for name, span in zip(_PHASES, spent, strict=True):
             self.phases[name] += span
+        if announced:
+            self._add_notice(attempt, begun, started or stop)
+        if attempt.deferrals:
+            self.deferred.update(
+                (each.tenant, attempt.host) for each in attempt.deferrals
+            )
         if started:
             self.started += 1
             self.noticed += announced != 0
@@ -154,6 +175,16 @@ class _Sums:
             self.used += _between(announced, started)
         if state in {OperationState.FAILED.value, DEFERRED}:
             self.failures.append((attempt.operation_id, state))
+
+    def _add_notice(self, attempt: _Attempt, begun: _Begun, until: Micros) -> None:
+        """Add what an announced attempt waited for, until its start or its end."""
+        agreed = max(begun.announced, min(begun.agreed, until))
+        parts = waiting_causes.held_between(attempt.tenant_waits, agreed, until)
+        held = sum(ends - begins for _, begins, ends in parts)
+        causes = self.notice_causes
+        causes[waiting_causes.APPROVAL] += agreed - begun.announced
+        causes[waiting_causes.WINDOW] += held
+        causes[waiting_causes.START] += max(0, until - agreed) - held
 
 
 def _between(first: Micros, last: Micros) -> Micros:
@@ -213,7 +244,7 @@ def campaign_sums(
     attempts = _attempts(reader, campaign, sums, visits)
     names = {attempt.operation_id for attempt in attempts}
     span = (min(names, default=""), max(names, default=""))
-    announced, approvals = _events(reader, names, span, figures)
+    announced, agreed, approvals = _events(reader, names, span, figures)
     ends: defaultdict[str, list[Micros]] = defaultdict(list)
     for attempt in attempts:
         if attempt.ended_at:
@@ -227,14 +258,17 @@ def campaign_sums(
         stage = stage_of(campaign, attempt.position)
         if state == OperationState.FAILED.value:
             failed.add((attempt.host, attempt.ended_at))
-        sums.add(attempt, state, stage, (waited, noticed), now)
+        begun = _Begun(waited, noticed, agreed.get(attempt.operation_id, 0))
+        sums.add(attempt, state, stage, begun, now)
         if figures is not None:
             if state == OperationState.DONE.value:
                 figures.add_done(attempt.ended_at)
             stop = noticed or attempt.ended_at or now
             has_failed = (attempt.host, waited) in failed
             figures.add_wait(
-                stage, waited, stop, attempt.ended_at, has_failed=has_failed
+                *(stage, waited, stop, attempt.ended_at),
+                has_failed=has_failed,
+                by_tenants=attempt.tenant_waits,
             )
     if figures is not None:
         figures.operations = names
@@ -246,6 +280,26 @@ def campaign_sums(
         **_document(reader, sums),
         "vm_down_seconds": seconds(_down(reader, names, span, now, figures)),
         **approvals,
+        **_deferrals(reader, campaign, sums, figures),
+    }
+
+
+def _deferrals(
+    reader: Reader,
+    campaign: CampaignRecord,
+    sums: _Sums,
+    figures: CampaignFigures | None,
+) -> Json:
+    """Return how often tenants have deferred work of a campaign, and on how many hosts."""
+    times = Counter[str]()
+    for choice in every(reader, kinds.CHOICES_OF_REQUEST, campaign.request):
+        times[choice.tenant] += choice.deferrals
+    if figures is not None:
+        hosts = Counter(tenant for tenant, _ in sums.deferred)
+        figures.add_deferrals(+times, hosts)
+    return {
+        "deferrals": times.total(),
+        "hosts_deferred": len({host for _, host in sums.deferred}),
     }
 
 
@@ -354,9 +408,11 @@ def _events(
     names: set[str],
     span: tuple[str, str],
     figures: CampaignFigures | None,
-) -> tuple[dict[str, Micros], Json]:
-    """Return when each operation was announced, and the events and approvals of all."""
+) -> tuple[dict[str, Micros], dict[str, Micros], Json]:
+    """Return when each operation was announced, and approved or due, and the events and
+    approvals of all."""
     announced: dict[str, Micros] = {}
+    agreed: dict[str, Micros] = {}
     events, approvers, early = 0, Counter[str](), 0
     more = () if figures is None else figures.EVENT_FIELDS
     wanted = ("operation", "created", "tenant", "approved_at", "not_before", *more)
@@ -365,21 +421,29 @@ def _events(
         if figures is not None:
             figures.add_events(tenants, created, approved, *rest)
         events += len(operations)
-        for operation, at in zip(operations, created, strict=True):
+        for operation, at, ready, due in zip(
+            operations, created, approved, not_before, strict=True
+        ):
             if at < announced.setdefault(operation, at):
                 announced[operation] = at
+            if (ready or due) > agreed.setdefault(operation, ready or due):
+                agreed[operation] = ready or due
         # Column by column: a step of Python for each of 100,000 events takes as long as
         # to read it.
         approvers.update(compress(tenants, approved))
         early += sum(
             map(lt, compress(approved, approved), compress(not_before, approved))
         )
-    return announced, {
-        "events": events,
-        "approvals": approvers.total(),
-        "approvals_early": early,
-        "approvals_by_tenant": dict(approvers),
-    }
+    return (
+        announced,
+        agreed,
+        {
+            "events": events,
+            "approvals": approvers.total(),
+            "approvals_early": early,
+            "approvals_by_tenant": dict(approvers),
+        },
+    )
 
 
 def _document(reader: Reader, sums: _Sums) -> Json:
@@ -394,6 +458,10 @@ def _document(reader: Reader, sums: _Sums) -> Json:
             str(stage): dict(sums.stages[stage]) for stage in sorted(sums.stages)
         },
         "seconds": {name: seconds(sums.phases[name]) for name in _PHASES},
+        "notice_seconds": {
+            cause: seconds(sums.notice_causes[cause])
+            for cause in waiting_causes.NOTICE_CAUSES
+        },
         "vms": len(sums.vms),
         "moves_per_vm": {
             str(moves): vms for moves, vms in sorted(distribution.items())

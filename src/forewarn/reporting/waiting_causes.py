@@ -1,8 +1,9 @@
-"""The times that the hosts of a campaign waited before their notices, by cause.
+"""The times that the hosts of a campaign waited before their work, by cause.
 
 The history of a campaign says when it was halted or paused, and when its stages began. Its
-windows and blackouts say when it may announce hosts. The rest of the time, hosts wait for
-their turn: for budgets, free capacity and the hosts before them. For operators only.
+windows and blackouts say when it may announce hosts. Each operation has the times for which
+tenants held it. The rest of the time, hosts wait for their turn: for budgets, free capacity
+and the hosts before them. For operators only.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,21 +16,38 @@ from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import campaign_gate
 from forewarn.fleet.calendars import free_times
 from forewarn.instants import Micros
+from forewarn.protocol.operations import TenantCause, TenantWait
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry, AuditKind
 
 HALTED, PAUSED, CLOSED, SOAK, TURN = "halted", "paused", "closed", "soak", "turn"
+STAGE_APPROVAL = "stage_approval"
+"""The next stage waits only for its approval by an operator."""
+DEFERRAL, WINDOW = TenantCause.DEFERRAL.value, TenantCause.WINDOW.value
 FAILED = "failed"
 """The host failed before, and was retried after this time or was not yet."""
 
-CAUSES = (HALTED, PAUSED, CLOSED, SOAK, FAILED, TURN)
-"""All causes. Of several at a time, the first one counts."""
+CAUSES = (
+    *(HALTED, PAUSED, CLOSED, STAGE_APPROVAL, SOAK),
+    *(DEFERRAL, WINDOW, FAILED, TURN),
+)
+"""All causes before a notice. Of several at a time, the first one counts."""
+
+APPROVAL, START = "approval", "start"
+"""An announced host waits until all its events are approved or NotBefore has come, and
+then for its start: for other fault domains, the brake or the driver."""
+
+NOTICE_CAUSES = (APPROVAL, WINDOW, START)
+"""All causes after an announcement."""
 
 _OPENED: Mapping[AuditKind, str] = {
     AuditKind.CAMPAIGN_HALTED: HALTED,
     AuditKind.CAMPAIGN_PAUSED: PAUSED,
 }
+_APPROVED = frozenset(
+    {AuditKind.CAMPAIGN_STAGE_APPROVED, AuditKind.CAMPAIGN_STAGE_BEGUN}
+)
 _ENDED = frozenset(
     {
         AuditKind.CAMPAIGN_RESUMED,
@@ -54,6 +72,8 @@ class Wait(NamedTuple):
     ends: Micros
     has_failed: bool
     """Whether an attempt on the host had failed at the beginning."""
+    by_tenants: Sequence[TenantWait] = ()
+    """The times for which tenants held it."""
 
 
 def history(reader: Reader, campaign: CampaignRecord) -> list[AuditEntry]:
@@ -77,6 +97,7 @@ def stretches(
     return [
         *_stopped(entries, end),
         *_closed(reader, campaign, end),
+        *_unapproved(entries, end),
         *_soaks(campaign, entries, stage_ends, end),
     ]
 
@@ -103,6 +124,18 @@ def _closed(reader: Reader, campaign: CampaignRecord, end: Micros) -> Iterator[S
         yield Stretch(CLOSED, last, opening.opens)
         last = opening.closes
     yield Stretch(CLOSED, last, end)
+
+
+def _unapproved(entries: Iterable[AuditEntry], end: Micros) -> Iterator[Stretch]:
+    """Yield the times in which a stage waited only for its approval."""
+    since: dict[int | None, Micros] = {}
+    for entry in entries:
+        stage = entry.facts.stage
+        if entry.kind is AuditKind.CAMPAIGN_APPROVAL_NEEDED:
+            since.setdefault(stage, entry.at)
+        elif entry.kind in _APPROVED and stage in since:
+            yield Stretch(STAGE_APPROVAL, since.pop(stage), entry.at)
+    yield from (Stretch(STAGE_APPROVAL, at, end) for at in since.values())
 
 
 def _soaks(
@@ -137,14 +170,36 @@ def sums(found: Iterable[Stretch], waits: Iterable[Wait]) -> dict[str, Micros]:
     total = Counter[str]()
     for wait in waits:
         rest = max(0, wait.ends - wait.begins)
-        first = bisect_right(all_end, wait.begins)
-        for cause, begins, ends in parts[first : bisect_left(all_begin, wait.ends)]:
+        first, last = (
+            bisect_right(all_end, wait.begins),
+            bisect_left(all_begin, wait.ends),
+        )
+        there = parts[first:last]
+        for cause, begins, ends in there:
             shared = min(ends, wait.ends) - max(begins, wait.begins)
             if shared > 0:
                 total[cause] += shared
                 rest -= shared
+        for cause, begins, ends in held_between(
+            wait.by_tenants, wait.begins, wait.ends
+        ):
+            own = ends - begins
+            for _, other_begins, other_ends in there:
+                own -= max(0, min(ends, other_ends) - max(begins, other_begins))
+            total[cause] += own
+            rest -= own
         total[FAILED if wait.has_failed else TURN] += rest
     return {cause: total[cause] for cause in CAUSES}
+
+
+def held_between(
+    tenant_waits: Iterable[TenantWait], begins: Micros, ends: Micros
+) -> Iterator[Stretch]:
+    """Yield the parts of these times that are between two instants."""
+    for wait in tenant_waits:
+        first, last = max(begins, wait.begins), min(ends, wait.ends or ends)
+        if first < last:
+            yield Stretch(wait.cause.value, first, last)
 
 
 def _disjoint(found: Sequence[Stretch]) -> Iterator[Stretch]:

@@ -477,7 +477,10 @@ def wrong_choice(found: Choice, contents: Contents) -> str:
             f"is about request {found.request}, which does not exist or has none",
         ),
         (
-            found.until < 0 or (found.until and not found.deferrals),
+            # A deferral of a scope that ended for one VM is none of the VM.
+            found.until < 0
+            or found.deferrals < 0
+            or (found.until and not found.deferrals and not found.vm),
             "has an invalid time or number",
         ),
     )

@@ -36,6 +36,46 @@ def figures(sums: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     share = f", {early:,} before NotBefore" if early else ""
     events = count(sums["events"], "event")
     yield "Approvals", f"{sums['approvals']:,} of {events}{share}"
+    if deferrals := sums.get("deferrals"):
+        hosts = count(sums["hosts_deferred"], "host")
+        yield "Deferrals", f"{deferrals:,} by tenants, of {hosts}"
+
+
+_WAITS = {
+    "turn": "their turn",
+    "deferral": "deferrals of tenants",
+    "window": "windows of tenants",
+    "closed": "windows and blackouts of the campaign",
+    "soak": "soaks",
+    "stage_approval": "approvals of stages",
+    "paused": "a pause",
+    "halted": "a halt",
+    "failed": "a retry after a failure",
+}
+_NOTICES = {
+    "approval": "approvals of tenants, or NotBefore",
+    "window": "windows of tenants",
+    "start": "their start after it",
+}
+
+
+def waits(sums: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what hosts waited for before their notices and after them, with the times.
+
+    The longest time comes first.
+    """
+    for name, words, times in (
+        ("Waited before notices for", _WAITS, sums.get("waiting_seconds", {})),
+        ("Waited after notices for", _NOTICES, sums.get("notice_seconds", {})),
+    ):
+        ordered = sorted(words, key=lambda cause: -times.get(cause, 0))
+        parts = [
+            f"{words[cause]} {duration(times[cause])}"
+            for cause in ordered
+            if round(times.get(cause, 0))
+        ]
+        if parts:
+            yield name, ", ".join(parts)
 
 
 def _named(sums: Mapping[str, Any]) -> str:

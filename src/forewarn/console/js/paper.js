@@ -150,6 +150,7 @@ const approvals = (tenants) =>
           <th scope="col" class="num">By operator</th>
           <th scope="col" class="num">None</th>
           <th scope="col" class="num">Median</th>
+          <th scope="col" class="num">Deferred</th>
         </tr>
       </thead>
       <tbody>
@@ -166,6 +167,7 @@ const approvals = (tenants) =>
               <td class="num nw" data-l="median">
                 ${each.median_seconds === null ? "–" : lasting(each.median_seconds)}
               </td>
+              <td class="num" data-l="deferred">${number(each.deferrals ?? 0)}</td>
             </tr>`,
         )}
       </tbody>

@@ -7,12 +7,16 @@ import * as time from "./time.js";
 /** Phases of an attempt, with class and word. @type {[string, string, string][]} */
 const PHASES = [
   ["work", "s-impact", "work of the driver"],
-  ["notice", "s-noticed", "notice: waits for approvals, up to NotBefore"],
+  ["approval", "s-noticed", "notice: approvals of tenants, up to NotBefore"],
   ["recovery", "s-recover", "recovery and verification"],
 ];
-/** What hosts waited for before their notices. @type {[string, string, string][]} */
+/** What hosts waited for besides. @type {[string, string, string][]} */
 const WAITS = [
-  ["soak", "s-done", "soak, and approval of a stage"],
+  ["window", "win", "maintenance windows of tenants"],
+  ["deferral", "s-held", "deferrals of tenants"],
+  ["start", "s-waits", "start: other fault domains, brake or driver"],
+  ["soak", "s-done", "soak"],
+  ["stage_approval", "s-asked", "approval of a stage by an operator"],
   ["closed", "s-gone", "outside of windows, and in blackouts"],
   ["paused", "s-planned", "paused"],
   ["halted", "s-hatch", "halted"],
@@ -24,11 +28,16 @@ const spent = (seconds = 0) =>
   seconds < 3600 ? time.roughly(seconds * 1000) : `${(seconds / 3600).toFixed(1)} h`;
 
 /** @param {any} sums */
-export function causes({ seconds, waiting_seconds: waits }) {
-  const found = [
-    ...PHASES.map(([name, form, word]) => ({ form, word, seconds: seconds[name] ?? 0 })),
-    ...WAITS.map(([name, form, word]) => ({ form, word, seconds: waits?.[name] ?? 0 })),
-  ];
+export function causes({ seconds, waiting_seconds: waits, notice_seconds: notice }) {
+  // A service of an earlier version does not split the notice.
+  const parts = notice ?? { approval: seconds.notice };
+  /** @param {string} name */
+  const spentOn = (name) => (seconds[name] ?? 0) + (waits?.[name] ?? 0) + (parts[name] ?? 0);
+  const found = [...PHASES, ...WAITS].map(([name, form, word]) => ({
+    form,
+    word,
+    seconds: spentOn(name),
+  }));
   const whole = found.reduce((all, each) => all + each.seconds, 0);
   let x = 0;
   return html`${hatch}<svg class="bar tall" role="img" aria-label="Hours by cause, as listed below">

@@ -286,12 +286,8 @@ class TenantFilter:
         if not scopes:
             return None
         named = {resource.vm for event in own for resource in event.resources}
-        strange = {
-            resource.vm
-            for event in events
-            if event.tenant != self.tenant
-            for resource in event.resources
-        }
+        others = (event for event in events if event.tenant != self.tenant)
+        strange = {resource.vm for event in others for resource in event.resources}
         moves = tuple(
             Move(vm=move.vm, done=move.done)
             for move in operation.moves
@@ -301,7 +297,7 @@ class TenantFilter:
                 and self.past.had_vm_at(move.vm, operation.created)
             )
         )
-        if not own and not moves:
+        if not (own or moves):
             return None
         self._owned[f"request:{operation.request}"] = True
         vms = {move.vm for move in moves} | named
@@ -337,6 +333,7 @@ class TenantFilter:
             generation=0,
             deferrals=(),
             promises=(),
+            tenant_waits=(),
             visit="",
             part=CallPart.WHOLE,
         )

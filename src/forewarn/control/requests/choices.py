@@ -238,7 +238,15 @@ def _end_deferrals(work: Work, target: Target, request: str) -> list[str]:
         ended = replace(choice, until=now, by=work.who.actor, reason=work.who.reason)
         if choice.vm != target.vm and target.vm:
             key = choice_key(request, target.scope, target.vm)
-            ended = replace(ended, choice_id=key, vm=target.vm, at=work.now)
+            own = work.tx.get(Choice, key)
+            ended = replace(
+                ended,
+                choice_id=key,
+                vm=target.vm,
+                at=work.now,
+                # The scope keeps its own number.
+                deferrals=own.deferrals if own else 0,
+            )
         stored = work.tx.get(Choice, ended.choice_id)
         if stored is None:
             work.tx.add(replace(ended, revision=0))

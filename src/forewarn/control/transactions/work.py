@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.checks.board import NO_CHECKS, Board
-from forewarn.control.rules import waits
+from forewarn.control.rules import tenant_waits, waits
 from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.capacities import Capacities
 from forewarn.control.rules.consent import whole_second
@@ -199,6 +199,7 @@ class Work:
     def save_operation(self, old: Operation, new: Operation) -> Operation:
         """Store a changed operation."""
         self._effects.changed[new.operation_id] = None
+        new = tenant_waits.noted(old, new, now=self.now)
         self.rooms.change_operation(old, new)
         return self.tx.replace(old, new)
 
