@@ -62,7 +62,8 @@ def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
     body: dict[str, Any] = {
         key: targets(call, client, entry) if entry.targets.is_list else call.text(key)
     }
-    if entry.targets.kind is Kind.EITHER and selectors(call):
+    if entry.targets.kind in {Kind.EITHER, Kind.VM_OR_SCOPE} and selectors(call):
+        # A host or a scope can have the name of a selected VM.
         body["kind"] = "vm"
     for argument in (*entry.arguments, REASON):
         key = argument.name.lstrip("-").replace("-", "_")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from forewarn.cli import files
+from forewarn.cli import files, suitable
 from forewarn.cli.client import PAGE, Client, Json, part
 from forewarn.cli.command_table import SELECTORS, Call, CommandError, Exit
 from forewarn.problems import NAMES_LISTED_MAX, listed
@@ -125,7 +125,9 @@ def campaign_hosts(call: Call, client: Client, entry: Entry) -> list[str]:
         if argument.is_needed and not names:
             raise _unnamed(entry, "host")
         return names
-    hosts = [host["name"] for host in _fleet(client, selection)["hosts"]]
+    hosts = [
+        host["name"] for host in suitable.hosts_and_vms(client, selection)["hosts"]
+    ]
     campaign = client.get(f"campaigns/{part(call.text('campaign'))}")
     failed = {failure["host"] for failure in campaign["failed"]}
     # An operation that was not announced has no VMs yet, so only its host can match.
@@ -140,18 +142,18 @@ def campaign_hosts(call: Call, client: Client, entry: Entry) -> list[str]:
             for operation in operations
             if operation["state"] != _SKIPPED
         }
-        suitable = set(hosts) - members
+        chosen = set(hosts) - members
     elif entry.name == "campaign-retry":
-        suitable = failed | {deferral["host"] for deferral in campaign["deferred"]}
+        chosen = failed | {deferral["host"] for deferral in campaign["deferred"]}
     else:
         operations = client.every("operations", "operations", rollout)
         waiting = {
             operation["target"]
             for operation in operations
-            if operation["state"] in _UNSTARTED
+            if operation["state"] in suitable.UNSTARTED
         }
-        suitable = failed | waiting
-    return _checked([host for host in hosts if host in suitable], entry, selection)
+        chosen = failed | waiting
+    return _checked([host for host in hosts if host in chosen], entry, selection)
 
 
 def _named_or_selected(
@@ -199,27 +201,22 @@ def _selected(
         return [
             object_["operation"]
             for object_ in objects
-            if object_["state"] in _UNSTARTED
+            if object_["state"] in suitable.UNSTARTED
         ]
     if entry.targets.kind is Kind.EVENT:
         events = client.every("events", "events", {**selection, "state": "scheduled"})
         return [event["EventId"] for event in events if not event["approved_by"]]
-    are_hosts = entry.targets.kind is Kind.HOST or call.text("kind") == "host"
-    section = "hosts" if are_hosts else "vms"
-    states = _STATES.get(entry.name, _PRESENT)
-    fleet = _fleet(client, selection)
-    objects = [object_ for object_ in fleet[section] if object_["state"] in states]
-    if entry.targets.kind is Kind.SCOPE:
-        return list(dict.fromkeys(object_["scope"] for object_ in objects))
+    wanted = call.text("kind")
+    if entry.targets.kind is Kind.SCOPE or wanted == "scope":
+        return suitable.scopes(call, client, entry.name, selection)
+    are_hosts = entry.targets.kind is Kind.HOST or wanted == "host"
+    fleet = suitable.hosts_and_vms(client, selection)
+    objects = suitable.suitable(
+        call, client, entry.name, selection, fleet["hosts" if are_hosts else "vms"]
+    )
     if entry.answer is Answer.RESTORED and not are_hosts and objects:
         _refuse_vms_of_hosts(objects, fleet["hosts"], selection)
     return [object_["name"] for object_ in objects]
-
-
-def _fleet(client: Client, selection: Mapping[str, str]) -> Json:
-    """Return the selected hosts and VMs."""
-    first = {"limit": PAGE, "after": "hosts:"}
-    return client.whole("fleet", {**first, **selection}, *_PLACES)
 
 
 def _refuse_vms_of_hosts(
@@ -239,22 +236,8 @@ def _refuse_vms_of_hosts(
         )
 
 
-_PLACES = ("hosts", "vms")
-"""The last sections of the fleet, in the order of its pages."""
-
-
 _ABOUT_VMS = frozenset({"scope", "tenant", "tag"})
 """The selectors that match VMs, and hosts by their VMs."""
 
 _SKIPPED = "Cancelled"
 """The state of the operation of a host that a campaign left out: it can be added again."""
-
-_UNSTARTED = frozenset({"Planned", "Announced", "Ready"})
-
-_PRESENT = frozenset({"up", "running", "down"})
-
-_STATES: Mapping[str, frozenset[str]] = {
-    "fail": _PRESENT - {"down"},
-    "restore": frozenset({"down"}),
-}
-"""States of hosts and VMs to which a request applies."""
