@@ -18,7 +18,12 @@ def approvals(page: Page) -> None:
             "id": f"9{number}",
             "at": f"2026-11-28T10:00:0{number}.000000Z",
             "actor": f"vm {vm}",
+            "actor_kind": "vm",
+            "kind": "event-approved",
+            "about": "event",
             "what": "event approved",
+            "what_shortly": "approved",
+            "failure": False,
             "why": "",
             "detail": vm,
             "subjects": [
@@ -39,8 +44,12 @@ def approvals(page: Page) -> None:
     orders = [
         {
             **entry(number, "x", "y"),
+            "kind": "token-created",
+            "about": "token",
             "what": "token created",
+            "what_shortly": "created",
             "actor": "operator",
+            "actor_kind": "operator",
             "detail": name,
             "subjects": [f"token:{name}"],
         }

@@ -251,6 +251,7 @@ def test_pause_of_another_operator_can_be_taken_over(
         "by": "bob",
         "at": "2026-11-28T10:00:00Z",
         "reason": "uni-hpc asked",
+        "kind": "campaign-paused",
         "what": "campaign paused",
     }
     sent: list[dict[str, Any]] = []

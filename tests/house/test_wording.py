@@ -5,8 +5,11 @@ import linter ("control | wording" stand side by side).
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.support.sources import statements
 
@@ -104,6 +107,72 @@ def test_no_code_matches_sentences() -> None:
     wrong = [path for path, name in places.items() if name not in NO_PROSE]
     assert not wrong, "\n".join(wrong)
     assert {*places.values()} == {*NO_PROSE}, "an exception is needed no more"
+
+
+CONSOLE = SOURCE / "console" / "js"
+
+_MEMBER = r"(?<!\.)\.(?:actor|description|detail|message|reason|said|sentence|text|what|why)\b"
+_BARE = r"(?<![\w.])(?:actor|detail|message|sentence|what|why)"
+_CONSTANT = r"(?:[\"'`](?![\"'`])|[A-Z]{2})"
+SCRIPT_MATCHES = re.compile(
+    rf"(?:{_MEMBER}|{_BARE})(?:\?\.|\.)(?:endsWith|includes|indexOf|match|matchAll|replace"
+    r"|search|split|startsWith|substring)\("
+    rf"|{_MEMBER}\s*[!=]==\s*{_CONSTANT}"
+    rf"|(?:[\"'`][^\"'`\n]+[\"'`]|\b[A-Z]{{2,}})\s*[!=]==\s*[\w.]+{_MEMBER}"
+    rf"|\.(?:exec|has|includes|test)\((?:[\w.\[\]]+{_MEMBER}|{_BARE}\b)"
+    rf"|/[gimsuy]*\.(?:exec|test)\([^)\n]*{_MEMBER}"
+)
+"""Scripts that match the texts of people: lists in brackets, patterns and constants too."""
+
+SCRIPT_TEXTS = {
+    "feed.js": {
+        'entry.detail.split("\\n")': "only the first line is shown",
+        "detail.endsWith(named": "a name is not shown twice",
+        "detail.endsWith(each.why)": "a reason is not shown twice",
+    },
+    "pages/history.js": {
+        'entry.what.startsWith(asked("what"))': "the filter that the service has",
+    },
+}
+"""Places that lay out texts, or filter by what a person has typed."""
+
+
+def script_matches(code: str) -> list[str]:
+    return [line.strip() for line in code.splitlines() if SCRIPT_MATCHES.search(line)]
+
+
+def test_no_script_matches_sentences() -> None:
+    wrong: list[str] = []
+    needed: dict[str, set[str]] = {}
+    for path in sorted(CONSOLE.rglob("*.js")):
+        name = path.relative_to(CONSOLE).as_posix()
+        for line in script_matches(path.read_text("utf-8")):
+            places = {text for text in SCRIPT_TEXTS.get(name, {}) if text in line}
+            needed.setdefault(name, set()).update(places)
+            if not places:
+                wrong.append(f"{name}: {line}")
+    assert not wrong, "\n".join(wrong)
+    allowed = {name: set(texts) for name, texts in SCRIPT_TEXTS.items()}
+    assert needed == allowed, "an exception is needed no more"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'actor.startsWith("vm ")',
+        'entry.actor.includes("/")',
+        "const isApproval = (entry) => entry.what === APPROVED;",
+        'if (each.what === "event approved") return;',
+        "if (/^token /.test(entry.what)) return;",
+        "group.find((each) => BAD.test(each.what))",
+        'other.what.endsWith(" paused")',
+        'const isOfRoom = ({ what }) => !what.startsWith("token ");',
+        'const [noun] = entry.what.split(" ");',
+        '["driver", "clock"].includes(entry.actor)',
+    ],
+)
+def test_matching_of_scripts_is_found(line: str) -> None:
+    assert script_matches(line)
 
 
 def sentences(module: ast.Module) -> Iterator[tuple[str, ast.JoinedStr]]:

@@ -40,6 +40,7 @@ from forewarn.protocol.errors import (
     NotFoundError,
     RefusedError,
 )
+from forewarn.reporting.entry_kinds import name_of
 from forewarn.settings.tables import FileError
 from forewarn.wording import operators
 
@@ -136,7 +137,8 @@ def _changed(error: ChangedError) -> dict[str, Any]:
         "by": None if error.by is None else error.by.text,
         "at": instant_or_none(error.at),
         "reason": error.reason,
-        "what": error.what,
+        "kind": None if error.what is None else name_of(error.what),
+        "what": "" if error.what is None else error.what.value,
     }
 
 

@@ -29,6 +29,7 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.visits import VisitState
+from forewarn.reporting import entry_kinds
 from forewarn.reporting.blocker_reports import reports_with
 from forewarn.reporting.failed_hosts import has_failed
 from forewarn.reporting.main_changes import is_main
@@ -323,9 +324,14 @@ def audit_report(entry: AuditEntry, visit: str | None) -> Json:
         "id": entry.entry_id,
         "at": format_instant(entry.at),
         "actor": entry.actor.text,
+        "actor_kind": entry.actor.kind.value,
         "token": entry.actor.token or None,
         "peer": entry.actor.peer or None,
+        "kind": entry_kinds.name_of(entry.kind),
+        "about": entry_kinds.object_of(entry.kind),
         "what": entry.what,
+        "what_shortly": entry_kinds.short_text(entry.kind),
+        "failure": entry_kinds.is_failure(entry.kind),
         "why": entry.why,
         "detail": operators.detail_of(entry),
         "subjects": list(entry.subjects),

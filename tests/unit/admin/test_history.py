@@ -49,6 +49,29 @@ def test_history_is_filtered_by_time_and_text(
     assert "fleet applied" not in whats(client, actor="operator")
 
 
+def test_entries_have_values_for_programs(client: TestClient) -> None:
+    post(client, "fail", names=["web_0"])
+    entries = {entry["kind"]: entry for entry in get(client, "history")["entries"]}
+    members = ("about", "what", "what_shortly", "failure", "actor_kind")
+    assert [[entries[kind][member] for member in members] for kind in _KINDS] == [
+        ["operation", "operation impacting", "impacting", False, "operator"],
+        ["order", "fail ordered", "fail ordered", False, "operator"],
+        ["", "fleet applied", "fleet applied", False, "operator"],
+    ]
+
+
+_KINDS = ("operation-impacting", "fail-ordered", "fleet-applied")
+
+
+def test_tenant_sees_no_kind_of_a_hidden_actor() -> None:
+    shared = Shared()
+    header = {"Authorization": f"Bearer {shared.token()}"}
+    shared.order("fail", names=["web_0"])
+    page = shared.client.get("/v1/history", headers=header).json()
+    by = {(entry["actor"], entry["actor_kind"]) for entry in page["entries"]}
+    assert by == {("platform", "platform")}
+
+
 @pytest.mark.parametrize(
     ("since", "until"),
     [("1h", "2h"), ("1h", "1h"), ("2030-01-02T00:00:00Z", "2030-01-01T00:00:00Z")],

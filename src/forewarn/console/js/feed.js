@@ -8,8 +8,6 @@ import { one, state } from "./store.js";
 import { count, some } from "./text.js";
 import * as time from "./time.js";
 
-const BAD = /failed|unknown|halted|gave up|stopped$/;
-
 /**
  * The names of what an entry is about.
  * @param {any} entry
@@ -21,13 +19,16 @@ export const subjects = (entry, kind) =>
     .filter((/** @type {string} */ each) => each.startsWith(`${kind}:`))
     .map((/** @type {string} */ each) => each.slice(kind.length + 1));
 
-const APPROVED = "event approved";
+const APPROVED = "event-approved";
 
 /** Approvals of a tenant, and orders of an actor about tokens, are one line for so long. */
 const SPAN_MS = 60_000;
 
 /** @param {any} entry */
-const isApproval = (entry) => entry.what === APPROVED;
+const isApproval = (entry) => entry.kind === APPROVED;
+
+/** @param {any} entry */
+export const isOfToken = (entry) => entry.about === "token";
 
 /**
  * What entries of one line have in common; empty: nothing.
@@ -35,7 +36,7 @@ const isApproval = (entry) => entry.what === APPROVED;
  * @param {boolean} isWhole Whether approvals of several operations are several lines.
  */
 function commonOf(entry, isWhole) {
-  if (/^token /.test(entry.what)) return `${entry.what}/${entry.actor}`;
+  if (isOfToken(entry)) return `${entry.kind}/${entry.actor}`;
   if (!isApproval(entry)) return "";
   const operation = isWhole ? subjects(entry, "operation")[0] : "";
   return `approved/${subjects(entry, "tenant")[0] ?? ""}/${operation}`;
@@ -65,9 +66,9 @@ export function grouped(entries, isWhole = false) {
       last &&
       last.at === each.at &&
       last.actor === each.actor &&
-      (last.what === each.what ||
-        (about(last) && about(last) === about(each)) ||
-        / ordered$/.test(each.what));
+      (last.kind === each.kind ||
+        (placeOf(last) && placeOf(last) === placeOf(each)) ||
+        each.about === "order");
     if (isSame) found.at(-1)?.push(each);
     else {
       const group = [each];
@@ -83,7 +84,7 @@ export function grouped(entries, isWhole = false) {
  * @param {any[]} group
  */
 export const whoOf = ([entry, ...others]) =>
-  entry.actor.startsWith("vm ") || others.some((each) => each.actor !== entry.actor)
+  entry.actor_kind === "vm" || others.some((each) => each.actor !== entry.actor)
     ? subjects(entry, "tenant")[0] || entry.actor
     : entry.actor;
 
@@ -96,8 +97,8 @@ export const approvedWhat = (group) =>
   `approved ${group.length === 1 ? "its event" : count(group.length, "event")}:`;
 
 /** @param {any} entry */
-const about = (entry) =>
-  /^(event|scope) /.test(entry.what)
+const placeOf = (entry) =>
+  ["event", "scope"].includes(entry.about)
     ? ""
     : (subjects(entry, "host")[0] ?? subjects(entry, "vm")[0] ?? "");
 
@@ -130,32 +131,34 @@ function sentence(group) {
       ${reason ? html`<q>${reason}</q>` : nothing}</span
     >`;
   }
-  if (group.length > 1 && /^token /.test(group[0].what))
+  if (group.length > 1 && isOfToken(group[0]))
     return html`<span
-      >${group[0].what.replace("token", "tokens")}:
+      >tokens ${group[0].what_shortly}:
       ${some(
         group.map((each) => each.detail),
         3,
       )}</span
     >`;
   // Of what happened at once, the failure or the last step says the most.
-  const entry = group.find((each) => BAD.test(each.what)) ?? group[0];
-  const same = group.filter((each) => each.what === entry.what);
-  const [noun, ...rest] = entry.what.split(" ");
+  const entry = group.find((each) => each.failure) ?? group[0];
+  const same = group.filter((each) => each.kind === entry.kind);
   const hosts = [...new Set(same.flatMap((each) => subjects(each, "host")))];
   const vms = [...new Set(same.flatMap((each) => subjects(each, "vm")))];
   // Of an open operation, it is known what it is done to.
   const target = one("operations", subjects(entry, "operation")[0] ?? "")?.target_kind;
   const named =
-    noun === "event" || noun === "vm" || !hosts.length || (target === "vm" && vms.length)
+    entry.about === "event" ||
+    entry.about === "vm" ||
+    !hosts.length ||
+    (target === "vm" && vms.length)
       ? vms
       : hosts;
   const words =
-    ["operation", "visit", "host", "vm"].includes(noun) && named.length
-      ? rest.join(" ")
+    ["operation", "visit", "host", "vm"].includes(entry.about) && named.length
+      ? entry.what_shortly
       : entry.what;
   const links = linked(named, named === hosts);
-  const said = BAD.test(entry.what) ? html`<span class="bad">${words}</span>` : words;
+  const said = entry.failure ? html`<span class="bad">${words}</span>` : words;
   const detail = entry.detail.split("\n")[0] ?? "";
   const tells = detail && !detail.endsWith(named[0] ?? "\0") ? `: ${timed(detail)}` : "";
   const why = group.find((each) => each.why && !detail.endsWith(each.why))?.why;

@@ -133,7 +133,7 @@ export const halt = (campaign) =>
  * @param {any} other
  */
 const takeOver = (other) =>
-  other.what.endsWith(" paused") && other.by !== state.session?.name
+  other.kind === "campaign-paused" && other.by !== state.session?.name
     ? {
         button: () => "Take over",
         effect: says(

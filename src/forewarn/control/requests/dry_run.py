@@ -32,7 +32,7 @@ from forewarn.protocol.operations import (
 from forewarn.protocol.verbs import PLANNED_VERBS, TargetKind
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.store.records import AuditEntry
+from forewarn.store.records import AuditEntry, AuditKind
 
 Json: TypeAlias = dict[str, Any]
 
@@ -66,7 +66,7 @@ class ChangedError(RefusedError):
         self.by: Actor | None = None if entry is None else entry.actor
         self.at: Micros = 0 if entry is None else entry.at
         self.reason = "" if entry is None else entry.why
-        self.what = "" if entry is None else entry.what
+        self.what: AuditKind | None = None if entry is None else entry.kind
 
 
 @dataclass(slots=True)

@@ -32,31 +32,28 @@ const CLUSTERS_MAX = 20;
 
 /** Lines of activity. */
 const LINES = 14;
-const filters = { who: "", what: "main" };
-const PARTS = ["driver", "clock", "policy"];
+const filters = { who: "", which: "main" };
+/** The kinds of actors that each choice shows. @type {Record<string, string[]>} */
+const KINDS_OF = {
+  operators: ["operator"],
+  tenants: ["tenant", "vm"],
+  driver: ["driver"],
+  clock: ["clock"],
+};
 
 /** @param {any} entry */
-function isWanted({ actor }) {
-  const kind = PARTS.includes(actor)
-    ? actor
-    : actor.startsWith("vm ")
-      ? "tenants"
-      : actor.includes("/")
-        ? "tenants"
-        : "operators";
-  return !filters.who || filters.who === kind;
-}
+const isWanted = (entry) => !filters.who || KINDS_OF[filters.who]?.includes(entry.actor_kind);
 
-const latest = () => (filters.what === "all" ? every : main);
+const latest = () => (filters.which === "all" ? every : main);
 
 function activity() {
   const { rows: shown } = hold(
     "act-lines",
     latest().entries().filter(isWanted),
     (each) => each.id,
-    `${filters.who}/${filters.what}`,
+    `${filters.who}/${filters.which}`,
   );
-  const set = (/** @type {"who" | "what"} */ name) => (/** @type {any} */ event) => {
+  const set = (/** @type {"who" | "which"} */ name) => (/** @type {any} */ event) => {
     filters[name] = event.target.value;
     changed({ now: true });
   };
@@ -71,7 +68,7 @@ function activity() {
         <option>driver</option>
         <option>clock</option>
       </select>
-      <select class="small" aria-label="What" @change=${set("what")}>
+      <select class="small" aria-label="What" @change=${set("which")}>
         <option value="main">main changes</option>
         <option value="all">all changes</option>
       </select>

@@ -4,7 +4,7 @@
 import { html, nothing } from "../lit.js";
 import { campaignRows, campaignTree } from "../campaign_hosts.js";
 import { all, heardAt, one, resource, silence, state } from "../store.js";
-import { approvedVms, approvedWhat, grouped, subjects, whoOf } from "../feed.js";
+import { approvedVms, approvedWhat, grouped, isOfToken, subjects, whoOf } from "../feed.js";
 import { bar, campaignPill, hatch, hourOf } from "../parts.js";
 import { number, some } from "../text.js";
 import * as time from "../time.js";
@@ -156,6 +156,9 @@ function fleet() {
   </div>`;
 }
 
+/** Kinds of actors that the wall does not name. */
+const BY_ITSELF = ["driver", "clock", "policy"];
+
 /** @param {any[]} group Changes in a few words. */
 function tick(group) {
   const entry = group[0];
@@ -170,13 +173,13 @@ function tick(group) {
     [];
   return html`<span
     ><b>${time.second(time.at(entry.at))}</b> ${some(names, 1)}
-    ${entry.what.replace(/^(operation|host|vm) /, "")}
-    ${["driver", "clock", "policy"].includes(entry.actor) ? nothing : `by ${entry.actor}`}</span
+    ${["operation", "host", "vm"].includes(entry.about) ? entry.what_shortly : entry.what}
+    ${BY_ITSELF.includes(entry.actor_kind) ? nothing : `by ${entry.actor}`}</span
   >`;
 }
 
 /** Whether a change is of hosts and VMs: nobody needs to see tokens there. @param {any} entry */
-const isOfRoom = ({ what }) => !what.startsWith("token ");
+const isOfRoom = (entry) => !isOfToken(entry);
 
 /** @param {number} age */
 const lost = (age) =>
