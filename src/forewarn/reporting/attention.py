@@ -7,6 +7,7 @@ approvals, and its held operations.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2s
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -23,11 +24,11 @@ from forewarn.control.rules import (
     waits,
 )
 from forewarn.control.rules.brake import blocker_of
-from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
+from forewarn.control.rules.late_approvals import LATE, late_from
+from forewarn.control.rules.remedies import actionable_first, commands_for
 from forewarn.control.rules.sightings import NOTHING_SEEN, Seen
 from forewarn.fleet.model import Scope
 from forewarn.instants import (
-    MINUTE,
     Micros,
     cut_to_second,
     instant_or_none,
@@ -66,13 +67,8 @@ OBSERVED_MAX = 1_000
 """Maximum VMs on hosts where forewarn did not place them that are read, with all VMs of
 these hosts: a tenth of a second's work."""
 
-LATE: Micros = 5 * MINUTE
-"""An approval is late if less than this is left until NotBefore, or less than
-`LATE_SHARE` of a short notice. Then there is hardly time to prepare."""
-
-LATE_SHARE = 4
-"""Divisor of a short notice: an approval is late in the last quarter of it."""
-
+NAME_BYTES = 4
+"""Bytes of a digest that distinguish the few problems of a service."""
 
 FAILED_NAMED_MAX = 100
 """Maximum failed hosts that a problem of a campaign names: more would only be read by
@@ -372,8 +368,7 @@ class _Search:
         return None
 
     def _late(self, operation: Operation) -> Problem | None:
-        notice = operation.not_before - operation.created
-        since = operation.not_before - min(LATE, notice // LATE_SHARE)
+        since = late_from(operation)
         if self._now < since:
             return None
         missing = [
@@ -402,13 +397,12 @@ class _Search:
         reasons = actionable_first(blockers)
         if not reasons:
             return None
-        by_operator = remedy_of(reasons[0]) is Remedy.OPERATOR
         return self._problem(
             ProblemKind.HELD,
             operation,
             explained.held(operation, operators.JOINT.join(operators.reasons(reasons))),
             since=self._ready_since(operation),
-            actions=("restore", "cancel") if by_operator else ("explain", "cancel"),
+            actions=(*commands_for(reasons[0]), "cancel"),
         )
 
     def _ready_since(self, operation: Operation) -> Micros:
@@ -465,11 +459,16 @@ class _Search:
         return self._enabled[scope]
 
 
+def _name_of(text: str) -> str:
+    """Return a name that a problem of the service keeps, whichever others come and end."""
+    return blake2s(text.encode(), digest_size=NAME_BYTES).hexdigest()
+
+
 def _around(around: Surroundings) -> list[Problem]:
     """Return the problems of the service and its receivers."""
     collected = [
-        Problem(kind=ProblemKind.NOT_READY, name=str(number), text=text)
-        for number, text in enumerate(around.problems, start=1)
+        Problem(kind=ProblemKind.NOT_READY, name=_name_of(text), text=text)
+        for text in dict.fromkeys(around.problems)
     ]
     for receiver in around.webhooks:
         if receiver["state"] == "failing":

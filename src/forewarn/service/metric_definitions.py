@@ -285,7 +285,7 @@ APPROVAL_SECONDS = _histogram(
 )
 APPROVALS_LATE = _gauge(
     "approvals_late",
-    "Unapproved events of enabled scopes with less than a fifth of their notice left.",
+    "Unapproved events of enabled scopes with less than 5 minutes or a quarter of their notice left.",
 )
 
 # Operations

@@ -21,6 +21,7 @@ from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
 from forewarn.control.rules import obstacles, relay_links
 from forewarn.control.rules.binding import binding_constraints
+from forewarn.control.rules.late_approvals import late_from
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Server
@@ -45,9 +46,6 @@ from forewarn.store.port import Reader, Store, StoreError
 from forewarn.store.remembered import Remembered
 
 logger = logging.getLogger("forewarn.service")
-
-LATE_SHARE = 5
-"""An approval is late if less than one LATE_SHARE-th of the notice is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,8 +279,7 @@ def read_held(
             continue
         why = obstacles.why_waiting(remembered, current, now=now)
         reasons.update({blocker.kind for blocker in why})
-        left, notice = current.not_before - now, current.not_before - current.created
-        if left * LATE_SHARE < notice:
+        if late_from(current) <= now:
             late += sum(
                 isinstance(blocker, blockers.NotApproved) and blocker.listens
                 for blocker in why

@@ -1,5 +1,6 @@
 """Problems, missing approvals and explanations."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,6 +121,33 @@ def test_failure_has_the_reason_of_its_request(client: TestClient) -> None:
     assert problem["cause"] == "kernel panic"
 
 
+def test_work_that_the_brake_holds_waits_for_the_brake_only(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    post(client, "maintain", hosts=["h2"], impact="reboot")
+    gateway.advance("10m")
+    post(client, "brake", on=True, reason="a fire")
+    gateway.advance("10m")
+    brake, held = get(client, "problems")["problems"]
+    assert (brake["kind"], held["kind"]) == ("brake", "held")
+    assert held["actions"] == ["brake off", "cancel"]
+
+
+def test_problem_of_the_service_keeps_its_id_when_another_ends(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    first, second = "no listener for VM web_0", "no listener for VM web_1"
+    well = Health(alive=True, ready=True)
+    gateway.state = replace(well, problems=(first, second))
+    ids = {
+        problem["text"]: problem["problem"]
+        for problem in get(client, "problems")["problems"]
+    }
+    gateway.state = replace(well, problems=(second,))
+    [left] = get(client, "problems")["problems"]
+    assert left["problem"] == ids[second] != ids[first]
+
+
 def test_held_operation_reports_its_start_and_remedies(
     client: TestClient, gateway: LocalGateway
 ) -> None:
@@ -131,7 +159,9 @@ def test_held_operation_reports_its_start_and_remedies(
     assert (down["kind"], held["kind"]) == ("vm-down", "held")
     assert held["since"] == "2030-01-01T00:15:00Z"
     assert "because vm web_0 failed" in held["text"]
-    assert held["actions"] == ["restore", "cancel"]
+    # What is down is another VM, with a problem and a command of its own.
+    assert down["actions"] == ["restore", "redeploy"]
+    assert held["actions"] == ["explain", "cancel"]
     post(client, "restore", names=["web_0"])
     gateway.advance("1s")
     assert told(client) == []

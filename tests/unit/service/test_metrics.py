@@ -191,13 +191,13 @@ def test_reasons_for_held_operations_are_counted_by_kind() -> None:
     assert set(world.held().reasons) <= set(BLOCKER_KINDS)
 
 
-def test_an_approval_is_late_when_a_fifth_of_the_notice_is_left() -> None:
+def test_an_approval_is_late_when_a_quarter_of_the_notice_is_left() -> None:
     world = Observed()
     world.gateway.enable("web_0")
     world.maintain("h1")
     world.gateway.advance("11m")
     assert world.held().late == 0
-    world.gateway.advance("2m")
+    world.gateway.advance("15s")
     # The other scope on the host is disabled, so no approval can come.
     assert world.held().late == 1
 

@@ -79,6 +79,22 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
             return Remedy.SERVICE
 
 
+def commands_for(blocker: AnyBlocker) -> tuple[str, ...]:
+    """Return the commands that can resolve a blocker for everything that it holds.
+
+    Many blockers need a command for another host, VM or operation; `explain` names it.
+    """
+    match blocker:
+        case BrakeOn():
+            return ("brake off",)
+        case NoCommonWindow():
+            return ("expedite", "window set")
+        case RelaySilent():
+            return ("relay list", "explain")
+        case _:
+            return ("explain",)
+
+
 def actionable_first(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
     """Return the blockers, sorted by who can resolve them; the sort is stable."""
     return tuple(sorted(blockers, key=_rank))
