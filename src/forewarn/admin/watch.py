@@ -142,7 +142,7 @@ class WatchQuery(Filters):
         min_length=1,
         max_length=limits.NAME_CHARACTERS_MAX,
         description=f"Topics, separated by commas: {', '.join(TOPICS)}. Tenants have no "
-        "`hosts` and no `campaigns`. Of `history`, only new entries are sent. An operator "
+        "`hosts` and no `campaigns`, and `campaigns` has only the selector `rollout`. Of `history`, only new entries are sent. An operator "
         "names the tenant of `upcoming`, which is then the only topic.",
         examples=["operations,problems"],
     )
@@ -177,6 +177,19 @@ class WatchQuery(Filters):
         return self.tenant
 
 
+def check_campaigns(names: Sequence[str], wanted: Wanted) -> None:
+    """Raise BadRequestError for campaigns that are selected by a part of what they cover.
+
+    A campaign covers up to a hundred thousand hosts, which a stream does not look up.
+    """
+    if "campaigns" in names and wanted != Wanted(rollout=wanted.rollout):
+        raise BadRequestError(
+            "topics: campaigns are selected by rollout only",
+            hint="Open a stream for `campaigns`, and another one for the others. "
+            "`campaign-hosts` has all selectors.",
+        )
+
+
 @router.get("/watch", response_class=Response, responses=_STREAM)
 async def watch(
     query: Annotated[WatchQuery, Query()],
@@ -195,6 +208,7 @@ async def watch(
     caller = caller_of(request)
     names = query.names(caller)
     wanted = await gateway.read(lambda reader: checked(reader, query))
+    check_campaigns(names, wanted)
     viewed = query.viewed_by(caller, names)
     watchers: Watchers = request.app.state.watchers
     refusal = watchers.refusal(caller.tenant)

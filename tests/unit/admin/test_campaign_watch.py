@@ -150,6 +150,17 @@ def test_a_tenant_gets_no_stream_of_campaigns(topic: str) -> None:
     assert answer.status_code == 403
 
 
+@pytest.mark.parametrize(
+    "selector", ["host=h1", "tenant=shop", "scope=web", "vm=web_0"]
+)
+def test_campaigns_of_a_host_or_scope_are_refused(
+    client: TestClient, selector: str
+) -> None:
+    answer = client.get(f"/v1/watch?topics=hosts,campaigns&{selector}")
+    assert answer.status_code == 400
+    assert "selected by rollout only" in answer.json()["error"]
+
+
 def test_a_campaign_is_explained_to_operators(
     client: TestClient, gateway: LocalGateway
 ) -> None:

@@ -212,6 +212,18 @@ def test_history_of_a_vm_includes_failures_that_ended(
     assert told["kind"] == "fail"
 
 
+def test_history_of_a_host_and_of_a_rollout_has_the_approvals(
+    client: TestClient,
+) -> None:
+    rollout = post(client, "maintain", hosts=["h1"], impact="reboot")["rollout"]
+    post(client, "maintain", hosts=["h2"], impact="reboot")
+    [event, *_] = get(client, "events", host="h1")["events"]
+    post(client, "approve", event_ids=[event["EventId"]])
+    for params in ({"host": "h1"}, {"operation": rollout}):
+        assert whats(client, **params).count("event approved") == 1, params
+    assert "event approved" not in whats(client, host="h2")
+
+
 def test_operation_history_is_paginated(
     client: TestClient, gateway: LocalGateway
 ) -> None:

@@ -256,6 +256,7 @@ class Work:
         is_approval = given is EventInput.APPROVE
         if is_approval:
             self.approved[event.event_id] = None
+        operation = self.operation(event.operation)
         self.note(
             AuditKind.EVENT_APPROVED
             if is_approval
@@ -263,6 +264,8 @@ class Work:
             (
                 f"event:{event.event_id}",
                 f"operation:{event.operation}",
+                f"request:{operation.request}",
+                f"host:{operation.host}",
                 f"scope:{event.scope}",
                 f"tenant:{event.tenant}",
                 *[f"vm:{resource.vm}" for resource in event.resources],
