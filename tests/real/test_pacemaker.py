@@ -178,7 +178,7 @@ def test_standby_set_by_an_operator_is_kept(cluster: Real) -> None:
 
 def test_maintenance_mode_is_reported(cluster: Real) -> None:
     cluster.option("maintenance-mode", "true")
-    message = cluster.handler().fails("prepare", 1.0)
+    message = cluster.handler().fails("prepare", 3.0)
     assert message.endswith("the cluster is in maintenance mode, so it moves nothing")
 
 

@@ -159,7 +159,7 @@ def test_held_operation_reports_its_start_and_remedies(
     assert (down["kind"], held["kind"]) == ("vm-down", "held")
     assert held["since"] == "2030-01-01T00:15:00Z"
     assert "because vm web_0 failed" in held["text"]
-    # What is down is another VM, with a problem and a command of its own.
+    # The VM that is down has a problem and commands of its own.
     assert down["actions"] == ["restore", "redeploy"]
     assert held["actions"] == ["explain", "cancel"]
     post(client, "restore", names=["web_0"])
