@@ -4,9 +4,8 @@ import pytest
 
 from tests.search.reached import NO_LIMIT
 from tests.search.test_search import Record, rows
-from tests.search.visits import settings
+from tests.search.visits import apart, settings
 from tests.search.visits.bugs import PLANTED, Planted
-from tests.search.visits.explore import Search
 from tests.search.visits.settings import Setting
 from tests.support.profiles import amounts, some
 
@@ -22,7 +21,7 @@ def test_every_state_of_visits_keeps_every_rule(
     setting: Setting, record_property: Record
 ) -> None:
     limit = amounts().visit_states or NO_LIMIT
-    report = Search(setting, limit=limit).run()
+    report = apart.search(setting, limit=limit)
     record_property("search", str(report))
     assert report.found is None, report
     if report.complete:
@@ -37,10 +36,9 @@ def test_every_state_of_visits_keeps_every_rule(
     "planted", some(PLANTED, usual=PLANTED[::2]), ids=lambda bug: bug.what
 )
 def test_planted_bug_of_visits_is_found(
-    planted: Planted, monkeypatch: pytest.MonkeyPatch, record_property: Record
+    planted: Planted, record_property: Record
 ) -> None:
-    monkeypatch.setattr(planted.home, planted.function, planted.instead)
-    report = Search(planted.setting, limit=LIMIT).run()
+    report = apart.search(planted.setting, limit=LIMIT, planted=planted.what)
     record_property("search", f"planted: {planted.what}\n{report}")
     assert report.found is not None, "nothing was found"
     assert report.found.name == planted.caught_by, report
