@@ -266,6 +266,7 @@ chart: ## Package the Helm charts into dist/.
 # A release names its base image by digest: BASE=python:3.13-slim@sha256:DIGEST.
 .PHONY: images
 images: ## Build the images (REGISTRY=, BASE=), and push them with PUSH=1.
+	@$(if $(PUSH),$(if $(BASE),,echo "Images are pushed on a pinned base only: set BASE to an image with its digest" >&2; exit 2))
 	@for image in forewarn forewarn-agent; do \
 		docker buildx build $(if $(BASE),--build-arg RELEASE=1 --build-arg BASE=$(BASE)) \
 			$(if $(PUSH),--push --provenance=mode=max --sbom=true,--load) \

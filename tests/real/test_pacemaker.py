@@ -157,7 +157,7 @@ def test_standby_can_last_until_the_node_restarts(cluster: Real) -> None:
 def test_lack_of_another_node_is_reported(cluster: Real) -> None:
     cluster.attribute("n2", "standby", "on")
     handler = cluster.handler()
-    message = handler.fails("prepare", 1.0)
+    message = handler.fails("prepare", 3.0)
     assert message.endswith(
         "no other node can host the resources: db, ip, app, ping, state"
     )
@@ -240,7 +240,7 @@ def test_constraints_of_azure_events_az_keep_working(cluster: Real) -> None:
 def test_missing_cluster_is_reported(cluster: Real) -> None:
     del cluster.environment["CIB_file"]
     (cluster.directory / "crm_mon").unlink()
-    message = cluster.handler('node = "n1"').fails("prepare", 1.0)
+    message = cluster.handler('node = "n1"').fails("prepare", 3.0)
     assert "asking Pacemaker (crm_mon): " in message
     assert "onnection" in message
     (cluster.directory / "crm_node").unlink()

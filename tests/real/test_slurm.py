@@ -201,7 +201,7 @@ def test_drain_waits_for_jobs(slurm: Real) -> None:
     job = slurm.job("sleep 2")
     handler = slurm.handler()
     assert handler.check() == []
-    message = handler.fails("prepare", 1.0)
+    message = handler.fails("prepare", 3.0)
     assert f"waiting for 1 job, {job} (root), on n1" in message
     assert handler.prepare() == "n1 is drained, and no job is left"
     assert slurm.state() == "IDLE+DRAIN"
@@ -225,7 +225,7 @@ def test_suspended_jobs_and_arrays_are_seen(slurm: Real) -> None:
     slurm.ask("scontrol", "suspend", job)
     slurm.ask("sbatch", "-n1", "--array=3", "--wrap=sleep 60")
     eventually(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i"), bool)
-    message = slurm.handler().fails("prepare", 1.0)
+    message = slurm.handler().fails("prepare", 3.0)
     assert f"{job} (root)" in message
     assert "_3 (root)" in message
 
