@@ -28,7 +28,7 @@ _VM_DETAILS: Mapping[str, Callable[[Json], str]] = {
     "MEMORY": lambda vm: _size(vm["memory"]),
     "MOVABLE": lambda vm: "" if vm["movable"] else "no",
 }
-_SCOPE_COLUMNS = ("SCOPE", "TENANT", "KIND", "LISTENS", "LAST SEEN")
+_SCOPE_COLUMNS = ("SCOPE", "TENANT", "KIND", "ENABLED", "LAST SEEN")
 _VM_COLUMNS = ("VM", "HOST", "SCOPE", "FD", "UD", "STATE", "REACHED AT", "OPERATIONS")
 
 
@@ -170,11 +170,11 @@ def _scope_row(scope: Json) -> Sequence[str]:
     views: list[Json] = scope["views"]
     listening = [view for view in views if view["enabled"]]
     if len(views) > 1:
-        listens = f"{len(listening)} of {len(views)}"
+        enabled = f"{len(listening)} of {len(views)}"
     else:
-        listens = "yes" if listening else "no"
+        enabled = "yes" if listening else "no"
     last_seen = max((view["last_seen"] or "" for view in views), default="")
-    return (scope["name"], scope["tenant"], scope["kind"], listens, last_seen or "-")
+    return (scope["name"], scope["tenant"], scope["kind"], enabled, last_seen or "-")
 
 
 def _vm_row(vm: Json) -> Sequence[str]:

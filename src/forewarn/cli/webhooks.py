@@ -12,7 +12,7 @@ _COLUMNS = (
     "TENANT",
     "STATE",
     "PENDING",
-    "GIVEN UP",
+    "DROPPED",
     "LAST DELIVERED",
     "NEXT TRY",
     "LAST ERROR",
