@@ -97,12 +97,6 @@ def _deciding(name: str) -> _Deciding:
     return visit_calls if is_visit_id(name) else outcome
 
 
-COMES_LATE = (
-    "its marks name an earlier call, so it was not begun, but the replica that got it may "
-    "still make it"
-)
-"""Why the outcome of a call is unknown that another replica has got."""
-
 LOOKED_AT_TOGETHER = 32
 """Maximum reports whose VMs are observed before one of them is accepted."""
 
@@ -402,7 +396,7 @@ class DriverLink:
             return
         match probe.state:
             case ProbeState.NOT_STARTED if self._may_come_late(question):
-                end = CallEnd(said=COMES_LATE)
+                end = CallEnd(trouble=Trouble.MAY_COME_LATE)
                 self._take_end(deciding.mark_unknown, *name, end, now)
             case ProbeState.NOT_STARTED if question.is_late:
                 self._ends.append(

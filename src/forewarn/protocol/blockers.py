@@ -83,6 +83,8 @@ class Trouble(Enumeration):
     """The call timed out and may still run; `said` has the reason if it is unknown."""
     NOT_KNOWN = "not known"
     """The driver does not know the outcome of the call."""
+    MAY_COME_LATE = "may come late"
+    """The call was not begun, but another replica has got it and may still make it."""
     OTHER_DRIVER = "other driver"
     """The call was given to another kind of driver."""
 

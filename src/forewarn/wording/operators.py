@@ -365,6 +365,11 @@ def _trouble(end: CallEnd, trouble: Trouble) -> str:
             return f"the call timed out{left}"
         case Trouble.NOT_KNOWN:
             return "the driver does not know the outcome"
+        case Trouble.MAY_COME_LATE:
+            return (
+                "its marks name an earlier call, so it was not begun, but the replica "
+                "that got it may still make it"
+            )
         case Trouble.OTHER_DRIVER:
             return (
                 f"the call was given to the {end.given_to} driver, and the service "

@@ -18,7 +18,7 @@ from forewarn.protocol.no_place import NoPlace
 from forewarn.protocol.operations import Action, TargetKind, Verb
 from forewarn.protocol.turn_blockers import BudgetKind
 from forewarn.wording.more import NOUNS
-from forewarn.wording.operators import reason
+from forewarn.wording.operators import call_end, reason
 
 SENTENCES = [
     (
@@ -374,3 +374,10 @@ def test_signature_depends_on_kind_scope_and_vm_and_not_on_causes() -> None:
         blockers.NotDue(remaining=1),
     ]
     assert len(blockers.signature(distinct)) == len(distinct)
+
+
+def test_every_trouble_of_a_call_has_its_own_sentence() -> None:
+    texts = {call_end(CallEnd(trouble=trouble)) for trouble in blockers.Trouble}
+    assert len(texts) == len(blockers.Trouble)
+    late = call_end(CallEnd(trouble=blockers.Trouble.MAY_COME_LATE))
+    assert late.endswith("the replica that got it may still make it")
