@@ -7,11 +7,13 @@ from forewarn.cli import output
 from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
+from forewarn.cli.problem_commands import command_for
 from forewarn.cli.selecting import check_names, named, names_of_file, selectors
 from forewarn.cli.upcoming import upcoming_line
 from forewarn.cli.watching import watch
 from forewarn.fleet.resources import format_size
 from forewarn.texts import count
+from forewarn.verbs.problem_kinds import PROBLEM_KINDS
 
 _HELD_COLUMNS = ("HELD BY", "KIND", "HOSTS", "UNTIL", "REASON", "TENANT")
 _HELD_ESSENTIAL = 4
@@ -112,22 +114,19 @@ def _problem_row(problem: Json) -> tuple[str, ...]:
         problem["since"] or "-",
         " ".join(problem["tenants"]) or "-",
         problem["text"],
-        _attempt(problem),
+        command_for(problem),
     )
 
 
-def _attempt(problem: Json) -> str:
-    """Return a command to copy; empty if an operator must decide."""
-    if problem["kind"] == "vm-down" and "restore" in problem["actions"]:
-        return f"forewarn restore {problem['target']}"
-    if problem["webhook"]:
-        return f"forewarn webhook test {problem['webhook']}"
-    if problem["actions"] == ["cluster show"]:
-        return "forewarn cluster show"
-    # The visit of a host of a campaign has both.
-    name = problem["operation"] or problem["campaign"]
-    return f"forewarn explain {name}" if name else ""
+def _urgency(problem: Json) -> tuple[int, str]:
+    """Return the sort key of a report: the worst kind first, then the oldest."""
+    kind = problem["kind"]
+    # A newer service can have more kinds.
+    rank = _RANKS.get(kind, len(_RANKS))
+    return rank, problem["since"] or ""
 
+
+_RANKS = {kind: rank for rank, kind in enumerate(PROBLEM_KINDS)}
 
 PROBLEMS = Listing(
     path="problems",
@@ -138,7 +137,8 @@ PROBLEMS = Listing(
     row=_problem_row,
     key="problem",
     state="kind",
-    order="kind",
+    order="problem",
+    urgency=_urgency,
     ended="ended",
     times=("since",),
     keeps_ended=False,

@@ -113,11 +113,18 @@ class ListState:
         """Return the number of objects in each state."""
         return counts(object_[self.listing.state] for object_ in self._objects.values())
 
-    def latest(self, limit: int) -> tuple[list[Json], int]:
-        """Return the objects that changed last, the latest first, and the number of
-        others."""
+    def shown(self, limit: int) -> tuple[list[Json], int]:
+        """Return the objects to show, and the number of others.
+
+        Those that changed last are shown, or the most urgent ones if the list has an order
+        of urgency.
+        """
+        limit = max(limit, 0)
+        if self.listing.urgency:
+            objects = self.listing.sorted(self._objects.values())
+            return objects[:limit], len(objects[limit:])
         quiet = (key for key in self._objects if key not in self._times)
-        keys = list(islice(chain(reversed(self._times), quiet), max(limit, 0)))
+        keys = list(islice(chain(reversed(self._times), quiet), limit))
         return [self._objects[key] for key in keys], len(self._objects) - len(keys)
 
     def cells(self, object_: Json) -> Sequence[str]:

@@ -33,6 +33,9 @@ class Listing:
     """The member with the state of an object."""
     order: str
     """The first member by which rows are sorted."""
+    urgency: Callable[[Json], tuple[Any, ...]] | None = None
+    """Returns a sort key that comes before it: if not all rows fit on a terminal, the
+    first ones are shown, and not those that changed last."""
     ended: str = ""
     """The member with the time of the end; a problem has it only in its last
     message."""
@@ -45,9 +48,10 @@ class Listing:
         """Return objects in the order of their rows."""
         return sorted(objects, key=self.place)
 
-    def place(self, object_: Json) -> tuple[str, str]:
+    def place(self, object_: Json) -> tuple[Any, ...]:
         """Return the sort key of an object."""
-        return object_[self.order], object_[self.key]
+        urgency = self.urgency(object_) if self.urgency else ()
+        return *urgency, object_[self.order], object_[self.key]
 
     def changed(self, object_: Json) -> Micros:
         """Return when an object changed last, as the service knows it; 0: unknown."""

@@ -29,7 +29,7 @@ def drawn(list_state: ListState, *, title: str, width: int, height: int) -> Text
     if list_state.note:
         shown.append("\n" + "\n".join(textwrap.wrap(list_state.note, width)), "red")
     left = height - len(shown.plain.splitlines())
-    objects, others = list_state.latest(left)
+    objects, others = list_state.shown(left)
     first, state, *rest = list_state.listing.columns
     cells = [tuple(map(printable, list_state.cells(object_))) for object_ in objects]
     columns = (first, state, "CHANGED", *rest)
@@ -58,8 +58,12 @@ def drawn(list_state: ListState, *, title: str, width: int, height: int) -> Text
         )
         shown.append("\n").append_text(table)
     if others:
-        rest = f"\nand {others:,} more, which changed earlier or at an unknown time"
-        shown.append(rest, "dim")
+        which = (
+            "which are less urgent"
+            if list_state.listing.urgency
+            else "which changed earlier or at an unknown time"
+        )
+        shown.append(f"\nand {others:,} more, {which}", "dim")
     return shown
 
 

@@ -38,8 +38,16 @@ def watch(
 ) -> int:
     """Show a list and its changes until a signal, which is not a failure.
 
-    The stream of changes has the list, unless `read` returns all its objects.
+    The stream of changes has the list, unless `read` returns all its objects. Raises
+    CommandError for `--all` with the stream, which begins with the open objects.
     """
+    if call.flag("all") and read is None:
+        raise CommandError(
+            Exit.USAGE,
+            "--all cannot be used with --watch",
+            hint="Leave out one of them: --watch shows open objects, and keeps those that "
+            "end meanwhile.",
+        )
     state = ListState(listing, state=filters.get("state", ""), names=names)
     query = {key: value for key, value in filters.items() if key != "state"}
     query["topics"] = listing.path

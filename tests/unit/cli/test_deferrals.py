@@ -138,14 +138,14 @@ def test_watched_work_has_a_row_until_it_begins() -> None:
     assert state.take("upcoming", work, now=0)
     state.take("ready", {}, now=0)
     assert state.take("upcoming", {**work, "state": "Announced"}, now=3 * SECOND)
-    ((row,), _) = state.latest(5)
+    ((row,), _) = state.shown(5)
     assert list(state.cells(row)) == [
         *("web_0", "Announced", "00:00:03Z", "reboot", "2026-11-21T02:00:00Z"),
         *("unknown: there is no estimate yet", "web"),
     ]
     over = {"work": "3f", "vm": "web_0", "scope": "web", "state": "Over", "ended": "x"}
     assert not state.take("upcoming", over, now=4 * SECOND)
-    assert state.latest(5) == ([], 0)
+    assert state.shown(5) == ([], 0)
 
 
 @pytest.mark.usefixtures("service")

@@ -82,7 +82,7 @@ def test_times_of_changes_are_known_from_the_beginning() -> None:
         ["Impacting", "09:30:00Z"],
         ["Announced", "2029-12-31"],
     ]
-    one, others = state.latest(1)
+    one, others = state.shown(1)
     assert (one[0]["state"], others) == ("Impacting", 1)
 
 

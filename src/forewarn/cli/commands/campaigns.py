@@ -105,7 +105,11 @@ CAMPAIGNS = (
         text="List the campaigns that have not ended, with what each waits for.",
         run="forewarn.cli.campaigns:list_",
         options=(
-            Option(name="--all", is_flag=True, help="Include ended campaigns."),
+            Option(
+                name="--all",
+                is_flag=True,
+                help="Include ended campaigns. Not with --watch.",
+            ),
             Option(
                 name="--watch",
                 is_flag=True,

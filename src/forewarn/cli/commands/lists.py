@@ -9,6 +9,7 @@ from forewarn.cli.command_table import (
     Option,
 )
 from forewarn.verbs.explained_kinds import EXPLAINED_KINDS
+from forewarn.verbs.problem_kinds import PROBLEM_KINDS
 
 _VM = Option(name="--vm", metavar="VM", help="Only this VM.")
 _ROLLOUT = Option(name="--rollout", metavar="ROLLOUT", help="Only this rollout.")
@@ -41,7 +42,11 @@ LISTS = (
                 ),
                 help="Only operations in this state.",
             ),
-            Option(name="--all", is_flag=True, help="Include ended operations."),
+            Option(
+                name="--all",
+                is_flag=True,
+                help="Include ended operations. Not with --watch.",
+            ),
             WATCH,
             *CLIENT,
         ),
@@ -96,7 +101,11 @@ LISTS = (
                 choices=("scheduled", "started", "removed"),
                 help="Only events in this state.",
             ),
-            Option(name="--all", is_flag=True, help="Include removed events."),
+            Option(
+                name="--all",
+                is_flag=True,
+                help="Include removed events. Not with --watch.",
+            ),
             WATCH,
             *CLIENT,
         ),
@@ -144,35 +153,7 @@ LISTS = (
             *_FILTERS,
             Option(
                 name="--kind",
-                choices=(
-                    "not-ready",
-                    "database-lost",
-                    "no-leader",
-                    "brake",
-                    "vms-stopped",
-                    "vm-down",
-                    "vm-not-running",
-                    "outcome-unknown",
-                    "driver-failing",
-                    "visit-failed",
-                    "visit-late",
-                    "campaign-halted",
-                    "shared-host",
-                    "approval-late",
-                    "relay-silent",
-                    "held",
-                    "no-standby",
-                    "leader-changes",
-                    "replica-behind",
-                    "leases-differ",
-                    "webhook-late",
-                    "campaign-failed-hosts",
-                    "campaign-waits",
-                    "campaign-stalled",
-                    "no-common-window",
-                    "blackout",
-                    "host-cordoned",
-                ),
+                choices=PROBLEM_KINDS,
                 help="Only problems of this kind.",
             ),
             WATCH,
