@@ -140,8 +140,8 @@ def test_each_problem_has_a_command_that_can_be_copied(
 ) -> None:
     assert command_for(example) == (f"forewarn {command}" if command else "")
     if command:
-        words = shlex.split(command)
-        assert build(words).parse_args(words)
+        arguments = shlex.split(command)
+        assert build(arguments).parse_args(arguments)
 
 
 def test_commands_of_the_list_end_its_problems(service: Served, forewarn: Run) -> None:
