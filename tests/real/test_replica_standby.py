@@ -1,16 +1,16 @@
 """A real synchronous standby: what `cluster show` says of it, and what commits wait for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from forewarn.cluster.port import StandbyState
+from forewarn.cluster.port import ReplicaRow, StandbyState
 from forewarn.fleet.model import Host
 from forewarn.service.cluster.postgres import PostgresBackend
-from forewarn.store.port import StoreError
+from forewarn.store.port import LostError, StoreError
 from forewarn.store.postgres.cluster import PostgresCluster
 from forewarn.store.postgres.store import PostgresStore
 from tests.support.postgres_places import Server, url_of
@@ -66,6 +66,47 @@ def test_each_state_of_the_standby_is_shown(servers: tuple[Server, Server]) -> N
     standby.stop()
     eventually(shown, lambda state: state is StandbyState.MISSING)
     cluster.close()
+
+
+def test_renewal_counts_only_when_the_standby_has_it(
+    servers: tuple[Server, Server],
+) -> None:
+    """After its promotion, the standby would let another replica take the lease sooner."""
+    server, standby = servers
+    url = url_of([server])
+    PostgresBackend(url).prepare().close()
+    standby.follow(server)
+    standby.start()
+    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+    server.run("SELECT pg_reload_conf()")
+    cluster = PostgresCluster(url)
+    eventually(
+        lambda: cluster.condition().standby,
+        lambda state: state is StandbyState.STREAMING,
+    )
+    row = cluster.take(cluster.lease(), holder="a", url="")
+    assert row is not None
+    waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    standby.stop()
+    writes: tuple[Callable[[], object], ...] = (
+        lambda: cluster.renew(row.term),
+        lambda: cluster.write_replica(
+            ReplicaRow(key="a", name="a", url="", position=0)
+        ),
+    )
+    for write in writes:
+        with ThreadPoolExecutor(1) as thread:
+            result = thread.submit(write)
+            eventually(lambda: server.run(f"SELECT pid {waiting}"), bool)
+            server.run(f"SELECT pg_cancel_backend(pid) {waiting}")
+            with pytest.raises(LostError, match="has not confirmed a commit"):
+                result.result()
+    standby.start()
+    renewed = cluster.renew(row.term)
+    assert renewed is not None
+    assert renewed.beat == row.beat + 2
+    cluster.close()
+    standby.stop()
 
 
 @pytest.mark.parametrize("how", ["pg_terminate_backend", "pg_cancel_backend"])

@@ -27,6 +27,10 @@ CLOCK_ERROR = 0.04
 """Maximum relative error of the rate of a monotonic clock. Quartz is a thousand times
 better; the rest is for the time between a check and the act that it allows."""
 
+TABLE_DIVISOR = 5
+"""Divisor of the lease, or of a shorter read lease, for the longest wait of a schema step for
+a table. The renewals of the leader wait meanwhile, and they are a third of the lease apart."""
+
 ROW_LEASES = 2
 """Read leases for which a replica's row must be unchanged before the leader removes it."""
 
@@ -55,6 +59,11 @@ class Times:
     def look_every(self) -> float:
         """Return the seconds between two looks of a candidate at the lease."""
         return self.lease / LOOKS_PER_LEASE
+
+    @property
+    def table_wait(self) -> float:
+        """Return the seconds for which a step of the schema may wait for a table."""
+        return min(self.lease, READ_LEASE) / TABLE_DIVISOR
 
     @property
     def call_within(self) -> float:

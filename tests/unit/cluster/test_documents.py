@@ -87,3 +87,14 @@ def test_margins_cover_the_error_of_two_clocks() -> None:
     assert READ_LEASE / slow < times.documents_end / fast
     assert READ_LEASE / slow < times.row_ends / fast
     assert times.lease < READ_LEASE
+
+
+@pytest.mark.parametrize("lease", [LEASE_MIN / SECOND, 2.4, LEASE_MAX / SECOND])
+def test_leader_keeps_its_lease_while_a_step_of_the_schema_waits_for_a_table(
+    lease: float,
+) -> None:
+    """The renewal that waits is sent at the latest `renew_every` after the one before."""
+    times = Times(lease=lease)
+    until = times.renew_every + times.table_wait
+    assert until < times.call_within
+    assert until < READ_LEASE

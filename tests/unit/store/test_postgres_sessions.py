@@ -1,6 +1,6 @@
 """The sessions of a store in PostgreSQL: what is set in each, and how long one may idle."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -84,6 +84,47 @@ def test_commits_of_replicas_and_stores_are_durable_even_if_the_server_says_othe
     ]
 
 
+WARNING = "canceling wait for synchronous replication due to user request"
+
+
+@pytest.mark.parametrize("table", ["lease", "replicas"])
+def test_write_that_the_server_confirms_with_a_warning_is_unknown(
+    url: str, table: str
+) -> None:
+    """As that of a session whose wait for the standby was cancelled.
+
+    `tests/real/test_replica_standby.py` cancels such a wait.
+    """
+    row = ReplicaRow(key="a", name="a", url="", position=0)
+    with closing(PostgresCluster(url)) as cluster:
+        taken = cluster.take(cluster.lease(), holder="a", url="")
+        assert taken is not None
+        cluster.write_replica(row)
+        sql(
+            url,
+            "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" RAISE WARNING '{WARNING}'; RETURN NULL; END $$",
+        )
+        sql(
+            url,
+            f"CREATE CONSTRAINT TRIGGER warns AFTER INSERT OR UPDATE OR DELETE ON {table}"
+            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION warn()",
+        )
+        writes: tuple[Callable[[], object], ...] = (
+            (lambda: cluster.renew(taken.term), lambda: cluster.release(taken.term))
+            if table == "lease"
+            else (
+                lambda: cluster.write_replica(row),
+                lambda: cluster.remove_replica(cluster.replicas()[0]),
+            )
+        )
+        for write in writes:
+            with pytest.raises(
+                LostError, match="has not confirmed a commit: canceling"
+            ):
+                write()
+
+
 # Pauses within transactions
 
 NEXT = Step(
@@ -146,6 +187,30 @@ def test_takeover_waits_for_no_replica_that_looks_at_the_schema(url: str) -> Non
         other.execute("SELECT pg_advisory_xact_lock(%s)", (migrate.LOCK,))
         PostgresStore(f"{url}&{options}", term=row.term).close()
     cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait"), [(0.0, "480ms"), (1.0, "200ms"), (60.0, "1s")]
+)
+def test_step_waits_for_a_table_for_a_part_of_the_leaders_lease(
+    url: str, monkeypatch: pytest.MonkeyPatch, seconds: float, wait: str
+) -> None:
+    do, waits = migrate._do, list[object]()
+
+    def recording(
+        connection: PostgresConnection, sql: Sequence[str], steps: Sequence[Step]
+    ) -> None:
+        waits.extend(connection.raw("SHOW lock_timeout"))
+        do(connection, sql, steps)
+
+    monkeypatch.setattr(migrate, "_do", recording)
+    with (
+        closing(PostgresCluster(url)) as cluster,
+        closing(PostgresConnection(url)) as new,
+    ):
+        cluster.take(cluster.lease(), holder="a", url="", seconds=seconds)
+        bring_up_to_date(new, url, [*load_steps(), NEXT], ends_term=True)
+    assert waits == [(wait,)]
 
 
 def test_step_that_waits_for_a_long_reader_lets_the_leader_renew(url: str) -> None:

@@ -272,6 +272,19 @@ class PostgresConnection:
             raise self._failure
         self._warning = ""
         self.run("COMMIT")
+        self._check_confirmed()
+
+    def write_alone(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Run a statement as a transaction of its own; return its rows.
+
+        Raises LostError as `commit` does.
+        """
+        self._warning = ""
+        rows = self.raw(sql, parameters)
+        self._check_confirmed()
+        return rows
+
+    def _check_confirmed(self) -> None:
         if self._warning:
             raise LostError(
                 f"the store {self._place} has not confirmed a commit: {self._warning}",

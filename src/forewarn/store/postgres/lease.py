@@ -127,8 +127,11 @@ def take(
 
 
 def renew(connection: PostgresConnection, term: int) -> LeaseRow | None:
-    """Raise the beat if the row has this term; return the row, or None."""
-    rows = connection.raw(
+    """Raise the beat if the row has this term; return the row, or None.
+
+    Raises LostError if the standby may lack it: it would not count after its promotion.
+    """
+    rows = connection.write_alone(
         "UPDATE lease SET beat = beat + 1 WHERE term = %s"
         " RETURNING term, holder, url, beat, (SELECT number FROM fence), seconds, database",
         (term,),
@@ -138,7 +141,7 @@ def renew(connection: PostgresConnection, term: int) -> LeaseRow | None:
 
 def release(connection: PostgresConnection, term: int) -> bool:
     """Clear the holder if the row has this term; return whether it had."""
-    [(released, _)] = connection.raw(
+    [(released, _)] = connection.write_alone(
         "WITH released AS (UPDATE lease SET holder = '' WHERE term = %s RETURNING 1)"
         " SELECT (SELECT count(*) FROM released), pg_notify(%s, '')::text",
         (term, CHANNEL),

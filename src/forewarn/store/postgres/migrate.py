@@ -15,6 +15,7 @@ import re
 from collections.abc import Generator, Sequence
 from typing import LiteralString
 
+from forewarn.cluster.times import Times
 from forewarn.store.migrate import Step, statements
 from forewarn.store.port import (
     ConflictError,
@@ -28,10 +29,6 @@ from forewarn.store.tables import definitions
 
 LOCK = 0x73746570
 """The advisory lock of a transaction that runs steps: "step" in ASCII."""
-
-TABLE_MILLISECONDS = 500
-"""Maximum wait of a replica for a table that another session uses, as pg_dump does. The
-leader's renewals wait meanwhile: with the default lease, one comes each 800 ms."""
 
 _TABLES: LiteralString = (
     "SELECT table_name FROM information_schema.tables"
@@ -123,7 +120,9 @@ def _alone(
     try:
         connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         if not is_patient:
-            connection.run(f"SET LOCAL lock_timeout = {TABLE_MILLISECONDS}")
+            connection.run(
+                f"SET LOCAL lock_timeout = {_table_milliseconds(connection)}"
+            )
         yield
     except ConflictError as error:
         raise LostError(
@@ -133,6 +132,16 @@ def _alone(
         ) from error
     finally:
         connection.end()
+
+
+def _table_milliseconds(connection: PostgresConnection) -> int:
+    """Return the maximum wait for a table that another session uses, as pg_dump does.
+
+    The leader's renewals wait meanwhile, so it follows from the lease of the last leader.
+    """
+    seconds = lease.read(connection).seconds if lease.exists(connection) else 0.0
+    times = Times(lease=seconds) if seconds else Times()
+    return round(times.table_wait * 1000)
 
 
 def translated(sql: str) -> str:

@@ -29,7 +29,7 @@ def read(connection: PostgresConnection) -> tuple[ReplicaRow, ...]:
 
 def write(connection: PostgresConnection, row: ReplicaRow) -> None:
     """Write the row of a replica and count its heartbeat, and notify the others."""
-    connection.raw(
+    connection.write_alone(
         "WITH written AS (INSERT INTO replicas"
         " (key, name, url, position, beat, role, version, led_for, lease)"
         " VALUES (%s, %s, %s, %s, nextval('replica_rows') << %s, %s, %s, %s, %s)"
@@ -48,7 +48,7 @@ def write(connection: PostgresConnection, row: ReplicaRow) -> None:
 
 def remove(connection: PostgresConnection, row: ReplicaRow) -> bool:
     """Remove a row if it still has the beat of `row`, and notify the others."""
-    [(removed, _)] = connection.raw(
+    [(removed, _)] = connection.write_alone(
         "WITH removed AS (DELETE FROM replicas WHERE key = %s AND beat = %s RETURNING 1)"
         " SELECT (SELECT count(*) FROM removed), pg_notify(%s, '')::text",
         (row.key, row.beat, CHANNEL),
