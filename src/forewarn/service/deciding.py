@@ -29,7 +29,7 @@ from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.published import Publication
-from forewarn.service import components, driver_kinds
+from forewarn.service import components, driver_kinds, limits
 from forewarn.service.asked_abilities import asking
 from forewarn.service.audit_log import AuditLog
 from forewarn.service.checks.asker import Checks
@@ -102,6 +102,9 @@ class Deciding:
         self._webhooks: Webhooks | None = None
         self._runner: Runner | None = None
         self._fleets: Fleets | None = None
+        self._end_by: float | None = None
+        """The time of the loop until which the control thread may still work; None: it is
+        not to end."""
 
     # Starting
 
@@ -298,13 +301,22 @@ class Deciding:
             await self._last_seen.end()
 
     async def end(self) -> bool:
-        """Finish the waiting tasks and end; return whether the thread has ended."""
+        """Finish the waiting tasks and end; return whether the thread has ended.
+
+        All calls together wait THREAD_SECONDS for a thread that hangs.
+        """
         await self.hush()
+        loop = asyncio.get_running_loop()
+        if self._end_by is None:
+            self._end_by = loop.time() + limits.THREAD_SECONDS
         if self._last_seen is not None:
-            await self._last_seen.note()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._end_by):
+                    await self._last_seen.note()
         if self._webhooks is not None:
             await self._webhooks.end()
-        if self._runner is not None and not await self._runner.stop():
+        left = max(self._end_by - loop.time(), 0.0)
+        if self._runner is not None and not await self._runner.stop(left):
             return False
         await asyncio.to_thread(self._owned.close)
         return True

@@ -197,11 +197,14 @@ class Runner:
         """Return the number of waiting tasks."""
         return self._inbox.waiting
 
-    async def stop(self) -> bool:
-        """Finish the waiting tasks, then end; return whether the thread has ended."""
+    async def stop(self, seconds: float = limits.THREAD_SECONDS) -> bool:
+        """Finish the waiting tasks, then end; return whether the thread has ended.
+
+        It waits for the thread for so many seconds.
+        """
         self._inbox.close()
         if self._thread.ident is not None:
-            await asyncio.to_thread(self._thread.join, limits.THREAD_SECONDS)
+            await asyncio.to_thread(self._thread.join, seconds)
         return not self._thread.is_alive()
 
     # Called in the thread

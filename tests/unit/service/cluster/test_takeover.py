@@ -8,6 +8,7 @@ import pytest
 from forewarn.fleet.file import FleetText
 from forewarn.service import limits
 from forewarn.store.port import LostError
+from tests.support import processes
 from tests.support.loops import in_loop, until
 from tests.unit.service.cluster.test_replicas import FLEET, Backend, eventually, pair
 
@@ -63,6 +64,42 @@ async def test_leader_whose_control_thread_does_not_end_keeps_the_lease(
         # Another stop has nothing to release any more.
         await first.service.stop()
         assert released == []
+
+
+@in_loop
+async def test_stop_waits_only_once_for_a_control_thread_that_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A VM was seen, which the thread would store, and both roles end the thread."""
+    monkeypatch.setattr(limits, "THREAD_SECONDS", 0.05)
+    async with pair() as (first, _):
+        await eventually(first.is_served)
+        deciding, ended, waits = (
+            first.service._deciding,
+            threading.Event(),
+            list[float](),
+        )
+        assert deciding is not None
+        thread = deciding.runner._thread
+        join = thread.join
+
+        def recording(seconds: float) -> None:
+            waits.append(seconds)
+            join(seconds)
+
+        monkeypatch.setattr(thread, "join", recording)
+        hanging = asyncio.create_task(
+            deciding.runner.call(lambda _plane, _now: ended.wait())
+        )
+        assert await first.get() == (200, {"DocumentIncarnation": 1, "Events": []})
+        try:
+            async with asyncio.timeout(processes.PATIENCE_SECONDS):
+                await first.service.stop()
+        finally:
+            ended.set()
+        assert waits
+        assert sum(waits) <= limits.THREAD_SECONDS
+        await hanging
 
 
 @in_loop
