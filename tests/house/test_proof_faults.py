@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from forewarn.admin import relay_hub
 from forewarn.cluster import calls, documents, lease
 from forewarn.cluster.documents import Reading
 from forewarn.cluster.lease import Seat
@@ -19,13 +20,24 @@ from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, Times
 from forewarn.control import driver_link
 from forewarn.drivers import marks
-from forewarn.service.cluster import follower, gate, keeper
-from forewarn.store import memory_cluster
+from forewarn.relay import knowledge
+from forewarn.service.cluster import follower, gate, keeper, replica
+from forewarn.store import memory_cluster, sequence
+from forewarn.store.feed import changes_of
 from forewarn.store.memory_cluster import SharedMemory
+from tests.contract.cluster import test_cluster
+from tests.contract.cluster.conftest import MemoryDatabase
 from tests.house.test_proofs import ROWS
+from tests.unit.admin import test_relay_links
 from tests.unit.cluster import test_calls, test_documents, test_lease
-from tests.unit.control import test_call_gate
-from tests.unit.service.cluster import test_follower, test_keeper, test_waited_for
+from tests.unit.control import test_call_gate, test_changed_views
+from tests.unit.relay import test_knowledge
+from tests.unit.service.cluster import (
+    test_follower,
+    test_keeper,
+    test_own_writes,
+    test_waited_for,
+)
 
 
 def _fleet() -> "test_follower.Fleet":
@@ -47,7 +59,19 @@ def _write_before_publishing(self: follower.Follower) -> bool:
     return _ROUND(self)
 
 
+def _lead_without_a_round(self: follower.Follower) -> tuple[str, ...]:
+    """Leave the documents to the plane as they are."""
+    self._leads = True
+    return ()
+
+
+async def _at_once(_self: replica.Replica) -> None:
+    """Wait for no document."""
+
+
 _ROUND = follower.Follower._round
+
+_ANSWERS = documents.answers_until
 
 _QUIET, _SILENT = calls.quiet, calls.silent
 
@@ -127,12 +151,39 @@ FAULTS = (
         SharedMemory,
     ),
     Fault(
+        "P2.1",
+        memory_cluster,
+        "changes_of",
+        lambda written: changes_of(list(written)[:1]),
+        test_cluster.test_snapshot_has_the_records_of_its_feed,
+        MemoryDatabase,
+    ),
+    Fault(
         "P2.2",
         follower.Follower,
         "_round",
         _write_before_publishing,
         test_follower.test_position_is_confirmed_after_the_publication,
         _fleet,
+    ),
+    Fault(
+        "P2.3",
+        documents,
+        "published",
+        lambda reading, number: Reading(
+            position=number, written=reading.written, until=math.inf
+        ),
+        test_follower.test_follower_answers_until_its_read_lease_ends,
+        _fleet,
+    ),
+    Fault(
+        "P2.4",
+        documents,
+        "answers_until",
+        lambda reading, seat, _published: _ANSWERS(reading, seat, seat.term),
+        test_documents.test_leader_that_has_not_published_answers_as_a_follower,
+        None,
+        (2,),
     ),
     Fault(
         "P2.4",
@@ -179,6 +230,14 @@ FAULTS = (
         SharedMemory,
     ),
     Fault(
+        "P2.8",
+        replica.Replica,
+        "caught_up",
+        _at_once,
+        test_own_writes.test_follower_answers_an_approval_when_it_serves_the_result,
+        None,
+    ),
+    Fault(
         "P2.9",
         documents,
         "published",
@@ -187,6 +246,40 @@ FAULTS = (
         ),
         test_follower.test_database_that_lost_transactions_is_not_followed,
         _fleet,
+    ),
+    Fault(
+        "P2.10",
+        relay_hub.RelayHub,
+        "change_role",
+        _always(None),
+        test_relay_links.test_streams_end_when_the_service_ceases_to_lead,
+        None,
+    ),
+    Fault(
+        "P2.11",
+        follower.Follower,
+        "lead",
+        _lead_without_a_round,
+        test_follower.test_new_leader_serves_what_is_committed_without_reading_everything,
+        _fleet,
+    ),
+    Fault(
+        "P2.12",
+        sequence.Numbers,
+        "epoch",
+        _always(1),
+        test_changed_views.test_view_that_is_created_again_begins_above_its_old_one,
+        None,
+        (("web_0",),),
+    ),
+    Fault(
+        "P2.13",
+        knowledge,
+        "_is_older",
+        _always(False),
+        test_knowledge.test_a_service_with_an_older_document_has_lost_its_store,
+        None,
+        (test_knowledge.view("web", 4), True, "abc", test_knowledge.Form.WHOLE),
     ),
     Fault(
         "P2.14",

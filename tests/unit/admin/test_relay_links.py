@@ -309,3 +309,22 @@ def test_confirmation_is_a_request_of_the_relay_itself() -> None:
     for wrong in ({}, {"position": 1}, {"position": "x" * 999}, {"host": "h2"}):
         answer = api.ask(token, "POST", "/v1/relay/served", wrong)
         assert answer.status_code == 400, wrong
+
+
+def test_streams_end_when_the_service_ceases_to_lead() -> None:
+    api = Api()
+
+    async def story() -> None:
+        hub = RelayHub(lambda: api.gateway, api.gateway.news)
+        hub.change_role(leads=True)
+        stream = Stream(hub, "h1", api.create("h1")["id"], confirms=True)
+        assert "whole" in await stream.next()
+        reading = asyncio.create_task(stream.next())
+        hub.change_role(leads=False)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        hub.end()
+        assert reading.done()
+        assert reading.result() is None
+
+    run(story())
