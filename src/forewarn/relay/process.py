@@ -65,6 +65,8 @@ class Relay:
         random numbers from 0 to 1. Raises ForewarnError if the files of the settings
         cannot be used.
         """
+        for warning in settings.warnings:
+            logger.warning("%s", warning)
         self._settings = settings
         self._clock = clock or SystemClock()
         self._memory = memory

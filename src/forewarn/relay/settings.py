@@ -9,7 +9,10 @@ from forewarn.instants import SECOND, Micros
 from forewarn.relay.options import OPTIONS
 from forewarn.settings.files import begin_of
 from forewarn.settings.forms import flag_of
-from forewarn.settings.tables import FileError, Format, Reader
+from forewarn.settings.tables import FileError, Format, Reader, slips
+
+VARIABLES = "FOREWARN_RELAY_"
+"""The beginning of each environment variable of a relay."""
 
 
 class RelaySettingsError(FileError):
@@ -33,11 +36,13 @@ class Settings:
     push_longest_wait: Micros = 60 * SECOND
     log_format: str = "auto"
     log_level: str = "info"
+    warnings: tuple[str, ...] = ()
+    """Messages about variables that look like typos of settings."""
 
 
 def environment_name(name: str) -> str:
     """Return the environment variable for a setting."""
-    return f"FOREWARN_RELAY_{name.upper().replace('.', '_')}"
+    return f"{VARIABLES}{name.upper().replace('.', '_')}"
 
 
 FORMAT = Format(
@@ -66,7 +71,8 @@ def load_settings(
         reader.blame("url", 'is missing: write url = "https://HOST:8200"')
     if reader.problems:
         raise RelaySettingsError(reader.problems)
-    return Settings(**values)
+    variables = [environment_name(name) for name in OPTIONS]
+    return Settings(**values, warnings=tuple(slips(environ, VARIABLES, variables)))
 
 
 def default_of(name: str) -> object:

@@ -43,7 +43,8 @@ __all__ = [
 class SettingsError(FileError):
     """Settings that cannot be used; nothing was started."""
 
-    advice = "Run `forewarn config show` to see each setting with its origin."
+    # Not `config show`, which reads the same settings and is refused too.
+    advice = "See the page 'Settings of the service', or `forewarn serve --help`."
 
 
 FORMAT = Format(
@@ -87,7 +88,11 @@ def load_settings(
         raise SettingsError(reader.problems)
     variables = [options.environment_name(name) for name in OPTIONS]
     loaded = _settings(reader, tuple(slips(environ, "FOREWARN_", variables)))
-    _check_together(loaded)
+    clashes = tuple(
+        _problem(loaded, name, message) for name, message in _clashes(loaded)
+    )
+    if clashes:
+        raise SettingsError(clashes)
     return loaded
 
 
@@ -129,10 +134,15 @@ def value_of(settings: Settings, name: str) -> Any:
 
 def problem(settings: Settings, name: str, message: str) -> SettingsError:
     """Return the error for a value whose problem shows only when it is used."""
+    return SettingsError((_problem(settings, name, message),))
+
+
+def _problem(settings: Settings, name: str, message: str) -> Problem:
+    """Return a problem of a setting, with the origin of its value."""
     origin = settings.origins.get(name, "default")
     # The origin already names the setting if it is a flag.
     key = "" if origin == f"flag {flag_of(name)}" else array_tables.plain(name)
-    return SettingsError((Problem(file=origin, line=0, key=key, message=message),))
+    return Problem(file=origin, line=0, key=key, message=message)
 
 
 def _settings(reader: Reader, warnings: tuple[str, ...]) -> Settings:
@@ -153,88 +163,72 @@ def _settings(reader: Reader, warnings: tuple[str, ...]) -> Settings:
     return Settings(**groups, **arrays, origins=reader.origins, warnings=warnings)
 
 
-def _check_together(settings: Settings) -> None:
-    _check_targets(settings)
-    _check_cluster(settings)
+def _clashes(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the settings that do not fit together, each with a message.
+
+    Each value alone is valid.
+    """
+    yield from _targets(settings)
+    yield from _cluster(settings)
     if settings.inventory.program and settings.inventory.libvirt:
-        raise problem(
-            settings,
-            "inventory.libvirt",
-            "cannot be used with inventory.program: there is one inventory",
-        )
+        message = "cannot be used with inventory.program: there is one inventory"
+        yield "inventory.libvirt", message
+    yield from _admin(settings)
+
+
+def _admin(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a listener that is not protected, or only in part."""
     admin = settings.admin
     for named, other in (("certificate", "key"), ("key", "certificate")):
         if getattr(admin, f"tls_{named}") and not getattr(admin, f"tls_{other}"):
-            raise problem(
-                settings, f"admin.tls_{named}", f"needs admin.tls_{other} too"
-            )
+            yield f"admin.tls_{named}", f"needs admin.tls_{other} too"
     if options.socket_path(admin.listen):
         if admin.tls_certificate:
-            raise problem(
-                settings, "admin.tls_certificate", "cannot be used with a Unix socket"
-            )
+            yield "admin.tls_certificate", "cannot be used with a Unix socket"
         return
     address = split_listener(admin.listen)
     assert address is not None, admin.listen
-    if not is_loopback(address[0]) and not settings.admin.token_file:
-        raise problem(
-            settings,
-            "admin.listen",
-            f"{settings.admin.listen} is reachable from other machines, so "
-            "admin.token_file must name a file with tokens",
+    if not is_loopback(address[0]) and not admin.token_file:
+        message = (
+            f"{admin.listen} is reachable from other machines, so admin.token_file must "
+            "name a file with tokens"
         )
+        yield "admin.listen", message
 
 
-def _check_cluster(settings: Settings) -> None:
-    """Refuse the URLs of a replica that other replicas cannot use."""
+def _cluster(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the URLs of a replica that other replicas cannot use."""
     cluster = settings.cluster
     for key in ("url", "metadata_url"):
         text = getattr(cluster, key)
         try:
             url = parse_url(text) if text else None
         except ValueError as error:
-            raise problem(settings, f"cluster.{key}", str(error)) from error
+            yield f"cluster.{key}", str(error)
+            continue
         if url is not None and url.target.strip("/"):
-            raise problem(
-                settings, f"cluster.{key}", "must end after the host and port"
-            )
+            yield f"cluster.{key}", "must end after the host and port"
     if is_database(settings.store.url):
         return
     for key in ("name", "url", "metadata_url", "ca_file"):
         if getattr(cluster, key):
-            raise problem(
-                settings,
-                f"cluster.{key}",
-                "needs a store.url of PostgreSQL, which all replicas share",
-            )
+            message = "needs a store.url of PostgreSQL, which all replicas share"
+            yield f"cluster.{key}", message
 
 
-def _check_targets(settings: Settings) -> None:
-    """Refuse settings that mean nothing if the driver chooses where VMs move to."""
+def _targets(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield settings that mean nothing if the driver chooses where VMs move to."""
     if settings.driver.targets == TARGETS_FOREWARN:
         return
     name = "driver.targets"
     if settings.policy.reserve.value:
-        raise problem(
-            settings, name, "cannot be used with policy.reserve, which the driver keeps"
-        )
+        yield name, "cannot be used with policy.reserve, which the driver keeps"
     if settings.driver.kind in {"qemu", "libvirt"}:
-        raise problem(
-            settings,
-            name,
-            f"must be forewarn with the {settings.driver.kind} driver, which chooses no "
-            "host",
-        )
+        kind = settings.driver.kind
+        yield name, f"must be forewarn with the {kind} driver, which chooses no host"
     if settings.driver.kind == "simulated" and not settings.simulated.target_hosts:
-        raise problem(
-            settings,
-            name,
-            "needs driver.simulated.target_hosts with the simulated driver",
-        )
+        yield name, "needs driver.simulated.target_hosts with the simulated driver"
     for key in ("live_migrate", "redeploy"):
         if any("{to_host}" in word for word in getattr(settings.command, key)):
-            raise problem(
-                settings,
-                f"driver.command.{key}",
-                "has {to_host}, which is empty if driver.targets is driver",
-            )
+            message = "has {to_host}, which is empty if driver.targets is driver"
+            yield f"driver.command.{key}", message

@@ -189,6 +189,9 @@ def test_all_invalid_settings_are_reported(here: Path, forewarn: Run) -> None:
         assert "other.toml:2" in ended.err
         assert "other.toml:3" in ended.err
         assert "flag --timing-recovery: " in ended.err
+        # A command that reads these settings is refused too, and cannot be the hint.
+        assert "`forewarn config" not in ended.err
+        assert "hint: See the page 'Settings of the service'" in ended.err
     ended = forewarn("config", "show", "--config", "none.toml")
     assert ended.status == 2
 

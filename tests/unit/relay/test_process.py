@@ -440,6 +440,27 @@ def test_last_requests_are_reported_when_the_relay_stops(tmp_path: Path) -> None
     run(story())
 
 
+def test_misspelled_variable_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "token").write_text(SECRET, encoding="ascii")
+    settings = load_settings(
+        file="",
+        environ={"FOREWARN_RELAY_LISTN": "192.0.2.1:80", "FOREWARN_RELAY_PORT": "80"},
+        flags={"url": "http://127.0.0.1:9", "token_file": str(tmp_path / "token")},
+    )
+
+    async def story() -> None:
+        Relay(settings)
+
+    run(story())
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        'the variable "FOREWARN_RELAY_LISTN" is not used (did you mean '
+        '"FOREWARN_RELAY_LISTEN"?)'
+    )
+
+
 def test_a_relay_without_a_token_does_not_start(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "http://127.0.0.1:9")
     file = tmp_path / "token"

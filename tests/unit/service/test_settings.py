@@ -419,3 +419,20 @@ def test_quoted_boolean_in_a_file_is_rejected(file: Path) -> None:
         ':2: metadata.push: must be true or false, not the text "true"',
         ":3: metadata.push_longest_wait: must be at most 10m",
     ]
+
+
+def test_all_settings_that_do_not_fit_together_are_reported(file: Path) -> None:
+    text = (
+        '[cluster]\nname = "c1-a"\nurl = "https://a/v1"\n[admin]\n'
+        'listen = "0.0.0.0:8200"\ntls_certificate = "a.pem"\n'
+    )
+    assert problems(file, text) == [
+        ":3: cluster.url: must end after the host and port",
+        ":2: cluster.name: needs a store.url of PostgreSQL, which all replicas share",
+        ":3: cluster.url: needs a store.url of PostgreSQL, which all replicas share",
+        ":6: admin.tls_certificate: needs admin.tls_key too",
+        (
+            ":5: admin.listen: 0.0.0.0:8200 is reachable from other machines, so "
+            "admin.token_file must name a file with tokens"
+        ),
+    ]
