@@ -8,30 +8,27 @@ A process that loads its own modules shares nothing. Neither do the tests of the
 which call `migrate` (`tests/unit/store/test_migrate.py`).
 """
 
-import functools
 import sqlite3
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forewarn.store import migrate, sqlite
+from forewarn.store import file_target, migrate, sqlite
 from forewarn.store.connection import Connection, translate
 from forewarn.store.migrate import Step
 
 
 class _Shared:
-    """A replacement for two names of `forewarn.store.sqlite` in a process."""
+    """A replacement for `migrate` in the modules that make new files."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._first: sqlite3.Connection | None = None
         """The pages of the first new store, in memory."""
-        self.load_steps = functools.cache(migrate.load_steps)
 
     def migrate(self, connection: Connection, steps: Sequence[Step]) -> None:
-        if steps != self.load_steps():
+        if steps != migrate.load_steps():
             migrate.migrate(connection, steps)
             return
         with self._guard:
@@ -49,9 +46,8 @@ class _Shared:
 def share() -> None:
     """Let the stores that this process opens from now on share what they can."""
     shared = _Shared()
-    sqlite.__dict__.update(load_steps=shared.load_steps, migrate=shared.migrate)
-    if (store := sys.modules.get("forewarn.store.postgres.store")) is not None:
-        store.__dict__.update(load_steps=shared.load_steps)
+    for module in (sqlite, file_target):
+        module.__dict__.update(migrate=shared.migrate)
 
 
 def prepare() -> None:

@@ -4,6 +4,7 @@ A new file runs all steps too, so new and old files end with the same schema.
 A released step never changes; a change of the schema is a new step.
 """
 
+import functools
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,7 @@ class Step:
     sql: str
 
 
+@functools.cache
 def load_steps() -> tuple[Step, ...]:
     """Return the steps of this version, in order."""
     files = resources.files("forewarn.store").joinpath("sql").iterdir()

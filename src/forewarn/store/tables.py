@@ -5,6 +5,7 @@ that use the database: which of them leads, and what they tell each other.
 """
 
 import contextlib
+import functools
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,32 +36,31 @@ class Definitions:
 
 def made_by(steps: Sequence[Step]) -> tuple[Table, ...]:
     """Return the tables that `steps` end with, in the order of their names."""
-    with contextlib.closing(_made(steps)) as memory:
-        names = memory.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-        ).fetchall()
-        columns = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
-        return tuple(
-            Table(name, tuple(column for (column,) in memory.execute(columns, (name,))))
-            for (name,) in names
-        )
+    return _schema(tuple(steps))[0]
 
 
 def definitions(steps: Sequence[Step]) -> Definitions:
     """Return the definitions of the tables and indexes that `steps` end with."""
-    with contextlib.closing(_made(steps)) as memory:
+    return _schema(tuple(steps))[1]
+
+
+@functools.cache
+def _schema(steps: tuple[Step, ...]) -> tuple[tuple[Table, ...], Definitions]:
+    """Run `steps` in memory once; return the tables and their definitions."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as memory:
+        for step in steps:
+            memory.executescript(step.sql)
         rows = memory.execute(
             "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
             " ORDER BY name"
         ).fetchall()
-    return Definitions(
+        columns = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
+        tables = tuple(
+            Table(name, tuple(column for (column,) in memory.execute(columns, (name,))))
+            for kind, name, _ in rows
+            if kind == "table"
+        )
+    return tables, Definitions(
         tables=tuple(sql for kind, _, sql in rows if kind == "table"),
         indexes={name: sql for kind, name, sql in rows if kind == "index"},
     )
-
-
-def _made(steps: Sequence[Step]) -> sqlite3.Connection:
-    memory = sqlite3.connect(":memory:")
-    for step in steps:
-        memory.executescript(step.sql)
-    return memory
