@@ -81,7 +81,7 @@ def test_drawer_says_why_a_host_waits(
     retry = drawer.get_by_role("button", name="Retry…")
     expect(retry).to_be_disabled()
     expect(retry).to_have_accessible_description(
-        f"Retry: host {host} has not failed in campaign microcode"
+        f"Retry: host {host} is not a failed host of campaign microcode"
     )
     expect(drawer.get_by_role("button", name="Cancel…")).to_be_enabled()
     # The address shows a colleague the same.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
-from forewarn.campaigns.gate import is_only_failed, stage_still_runs
+from forewarn.campaigns.gate import is_only_failed, stage_still_runs, why_stopped
 from forewarn.campaigns.model import Tolerance
 from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
 from forewarn.campaigns.record import CampaignRecord, Halt, StageTerms
@@ -190,8 +190,11 @@ def why_waiting(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Wai
     if request.hosts_unplanned or campaign.has_ended:
         return Waiting("")
     if is_only_failed(campaign):
-        only = stage_still_runs(campaign)
-        return Waiting(rollouts.turn(only), short=rollouts.shortly(only))
+        causes = [stage_still_runs(campaign), *filter(None, [why_stopped(campaign)])]
+        return Waiting(
+            operators.JOINT.join(map(rollouts.turn, causes)),
+            short=operators.JOINT.join(map(rollouts.shortly, causes)),
+        )
     gate = shared_limit.ask(reader, request, campaign, now=now)
     blocker = gate.blocker
     if not isinstance(blocker, CampaignStopped):

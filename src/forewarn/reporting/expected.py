@@ -179,11 +179,19 @@ class Expected:
         return begins + self.soaks_before(self.campaign.stage_of(position))
 
     def _free(self, start: Micros = 0) -> Iterator[Opening]:
-        """Yield the times in which hosts may be announced, from `start` or now on."""
+        """Yield the times in which hosts may be worked on, from `start` or now on.
+
+        No host begins whose work could outlast its window, so the last one of a window
+        begins earlier, and usually ends before it closes.
+        """
         hours = campaign_gate.hours_of(self.reader, self.campaign)
         closed = (*hours.blackouts, *hours.wide)
         first = max(start, self.now)
-        return free_times(hours.windows, closed, first, first + AHEAD_MAX)
+        usual = self.pace_of_hosts
+        unused = max(0, hours.work - (usual.turn if usual else 0))
+        for free in free_times(hours.windows, closed, first, first + AHEAD_MAX):
+            if free.opens < free.closes - unused:
+                yield Opening(free.opens, free.closes - unused)
 
     def soaks_before(self, stage: int) -> Micros:
         """Return the soaks before a stage begins, as if it were approved at once."""

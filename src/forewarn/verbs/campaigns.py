@@ -231,7 +231,7 @@ CAMPAIGN_ENTRIES = (
             Refusal(
                 when="the host has neither failed nor is deferred",
                 sentences=(
-                    "host … has not failed in campaign …",
+                    "host … is not a failed host of campaign …",
                     "campaign … has no failed host",
                 ),
             ),

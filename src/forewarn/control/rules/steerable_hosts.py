@@ -26,7 +26,7 @@ def why_no_retry(
     if is_deferred or host in campaign.failed_hosts:
         return None
     return RefusedError(
-        f"host {host} has not failed in campaign {campaign.name}",
+        f"host {host} is not a failed host of campaign {campaign.name}",
         hint=f"Run `forewarn campaign show {campaign.name}` to see its failed hosts.",
     )
 
