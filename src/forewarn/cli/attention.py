@@ -38,6 +38,7 @@ _ZONE_COLUMNS = (
     "USED",
     "FREE",
 )
+_CLUSTER_COLUMNS = ("CLUSTER", *_ZONE_COLUMNS[1:])
 _POOL_COLUMNS = ("POOL", "RESOURCE", "TOTAL", "FREE", "RESERVE")
 _NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
 _NEXT_ESSENTIAL = 2
@@ -85,9 +86,12 @@ def waits(call: Call) -> int:
 def capacity(call: Call) -> int:
     """List free capacity, and the needs of the next hosts."""
     answer = Client.of(call).whole("capacity", selectors(call, "vm"), "zones")
-    output.listed(
-        call, answer, "no hosts", _ZONE_COLUMNS, map(_zone_row, answer["zones"])
-    )
+    zones = (_part_row(zone, "zone") for zone in answer["zones"])
+    output.listed(call, answer, "no hosts", _ZONE_COLUMNS, zones)
+    if answer["clusters"] and not call.flag("json"):
+        output.line()
+        rows = (_part_row(cluster, "cluster") for cluster in answer["clusters"])
+        output.table("", _CLUSTER_COLUMNS, rows)
     reserved = [pool for pool in answer["pools"] if pool["reserve"]]
     if reserved and not call.flag("json"):
         output.line()
@@ -174,20 +178,21 @@ def _held_row(held: Json) -> tuple[str, ...]:
     )
 
 
-def _zone_row(zone: Json) -> tuple[str, ...]:
+def _part_row(sums: Json, kind: str) -> tuple[str, ...]:
+    """Return the cells of a zone or a cluster."""
     # A host without a capacity takes any number of VMs. PLACES are those of the others.
-    free = "no limit" if zone["unlimited"] else str(zone["free"])
-    places = f"{zone['places']}+" if zone["unlimited"] else str(zone["places"])
-    if zone["unlimited"] and not zone["places"]:
+    free = "no limit" if sums["unlimited"] else str(sums["free"])
+    places = f"{sums['places']}+" if sums["unlimited"] else str(sums["places"])
+    if sums["unlimited"] and not sums["places"]:
         places = "no limit"
     return (
-        zone["zone"] or "-",
-        str(zone["hosts"]),
-        str(zone["down"]),
-        str(zone["in_work"]),
-        str(zone["cordoned"]),
+        sums[kind] or "-",
+        str(sums["hosts"]),
+        str(sums["down"]),
+        str(sums["in_work"]),
+        str(sums["cordoned"]),
         places,
-        str(zone["used"]),
+        str(sums["used"]),
         free,
     )
 

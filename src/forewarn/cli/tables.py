@@ -4,7 +4,8 @@ A pipe gets a line for each row, however long. On a terminal, columns are in the
 of their importance. Columns that fit are in the row, and the cells of the others are in
 lines below it, with their titles. A long table has only its essential columns below a
 row, shortens the next one, and names the columns that it does not show completely. Lines
-break only between words, so that IDs and names can be copied at any width.
+break only between words, and not in commands in backticks, so that IDs, names and
+commands can be copied at any width.
 """
 
 import re
@@ -54,6 +55,12 @@ SHORTENED_MIN = 20
 
 CUT = "…"
 """The end of a shortened cell."""
+
+_COMMAND = re.compile(r"`[^`]*`|^(?:[a-z ]+: )?forewarn [^`]*$")
+"""A command in backticks, or a cell that is a command, with its title."""
+
+_JOINER = "\0"
+"""Replaces the spaces of a command while its text is broken into lines."""
 
 _NOTHING = frozenset({"", "-"})
 """Cells without content, which are left out below a row."""
@@ -152,11 +159,12 @@ def _with_cut(cells: Cells, place: int, *, width: int) -> Cells:
     """Return a row in which one cell has only the first words that fit."""
     if cell_len(cells[place]) <= width:
         return cells
-    cell_words = cells[place].split()
+    cell_words = _COMMAND.sub(_joined, cells[place]).split()
     room = width - cell_len(f" {CUT}")
     ends = accumulate(cell_len(word) + 1 for word in cell_words)
     fit = sum(1 for _ in takewhile(lambda end: end - 1 <= room, ends))
-    return (*cells[:place], " ".join([*cell_words[:fit], CUT]), *cells[place + 1 :])
+    short = " ".join([*cell_words[:fit], CUT]).replace(_JOINER, " ")
+    return (*cells[:place], short, *cells[place + 1 :])
 
 
 def fitting(blocks: Sequence[Sequence[str]], *, height: int) -> int:
@@ -218,12 +226,25 @@ def _under(cells: Sequence[str], *, width: int) -> list[str]:
         if joined and cell_len(joined) <= width:
             lines[-1] = joined
             continue
-        lines += textwrap.wrap(
-            cell,
-            width,
-            initial_indent=INDENT,
-            subsequent_indent=INDENT + BETWEEN,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        lines += _wrapped(cell, width=width)
     return lines
+
+
+def _joined(command: re.Match[str]) -> str:
+    return command[0].replace(" ", _JOINER)
+
+
+def _wrapped(cell: str, *, width: int) -> list[str]:
+    """Return a cell in lines; a command in backticks is never broken.
+
+    It stands on a line of its own if it is longer than a line.
+    """
+    lines = textwrap.wrap(
+        _COMMAND.sub(_joined, cell),
+        width,
+        initial_indent=INDENT,
+        subsequent_indent=INDENT + BETWEEN,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_JOINER, " ") for line in lines]

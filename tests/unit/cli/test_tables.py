@@ -35,11 +35,13 @@ kind = "scale-set"
 [[host]]
 name = "rack12-host07"
 zone = "eu-1"
+cluster = "a"
 capacity = 8
 
 [[host]]
 name = "rack12-host08"
 zone = "eu-1"
+cluster = "b"
 capacity = 8
 
 [[host]]
@@ -72,6 +74,15 @@ LISTS = (
     "fleet show --all",
     "webhook list",
     "token list",
+    "problems",
+    "waits",
+    "capacity",
+    "upcoming --tenant shop",
+    "deferrals",
+    "window show",
+    "check list",
+    "relay list",
+    "cluster show",
 )
 
 IDS = re.compile(r"(?<![\w-])(?:op|ro|rq)-[0-9a-z]{16}\b")
@@ -83,9 +94,13 @@ def busy(service: Served, forewarn: Run) -> Served:
     """Return a service in whose fleet some things have happened."""
     service.gateway = service.app.state.gateway = LocalGateway(FLEET)
     assert forewarn("token", "create", "--name=dashboard").status == 0
+    assert forewarn("token", "create", "--relay", "rack12-host07").status == 0
+    assert forewarn("window", "set", "shop-search", "--window", "22:00 6h").status == 0
     why = "firmware 2.4 of the network cards, ticket 4711"
     hosts = ("rack12-host07", "rack12-host08")
     forewarn("maintain", *hosts, "--impact", "reboot", "--reason", why)
+    later = ("--until", "+2d", "--reason", "month end")
+    assert forewarn("defer", "shop-checkout_1", *later).status == 0
     forewarn("fail", "rack13-host01", "--reason", "the power supply of the rack")
     return service
 
@@ -142,9 +157,25 @@ def check_whole(piped: str, shown: str) -> None:
 def test_a_pipe_gets_one_line_for_each_row(busy: Served, forewarn: Run) -> None:
     head, *rows, summary = forewarn("operations").out.splitlines()
     assert len(rows) == 3
-    assert any(row.endswith(" and at most 1 at once") for row in rows)
+    assert any(row.endswith(" and at most 1 at once (+1 more)") for row in rows)
     assert summary.startswith("3 operations, 6 VMs: ")
     assert all(len(row) > len(head) for row in rows[1:])
+
+
+def test_commands_are_never_broken() -> None:
+    command = "`forewarn restore rack13-host01`"
+    why = f"host rack13-host01 failed (down until {command}) (+4 more)"
+    for width in (24, 30, 40, 60, 90):
+        folded = tables.folded(("HOST", "WAITS FOR"), [("h1", why)], width=width)
+        (block,) = folded.blocks
+        assert sum(command in line for line in block) == 1
+        assert all(len(line) <= max(width, len(command) + 9) for line in block)
+    attempt = "forewarn maintain rack13-host01 --impact live-migrate"
+    folded = tables.folded(("HOST", "TRY"), [("h1", attempt)], width=24)
+    assert folded.blocks == [["h1", f"    try: {attempt}"]]
+    rows = [("h1", why)] * 51
+    folded = tables.folded(("HOST", "WAITS FOR"), rows, width=60)
+    assert folded.blocks[0] == ["h1    host rack13-host01 failed (down until …"]
 
 
 CELLS = st.text(alphabet="abc -", max_size=60).map(str.strip)

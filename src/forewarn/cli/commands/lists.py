@@ -178,8 +178,8 @@ LISTS = (
     ),
     Command(
         path=("capacity",),
-        summary="list free capacity by zone, and the needs of the next hosts",
-        text="List the free capacity of the hosts in each zone, how many of them are down, "
+        summary="list free capacity by zone and cluster, and the needs of the next hosts",
+        text="List the free capacity of the hosts in each zone and cluster, how many of them are down, "
         "in work or cordoned, and the capacity that the next host of each rollout needs. "
         "A selector of VMs selects the hosts on which they are.",
         run="forewarn.cli.attention:capacity",
