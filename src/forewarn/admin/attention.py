@@ -25,7 +25,13 @@ from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
-from forewarn.reporting import attention, explanations, held, sums
+from forewarn.reporting import (
+    attention,
+    explained_problems,
+    explanations,
+    held,
+    sums,
+)
 from forewarn.reporting.attention import ProblemKind, Surroundings
 from forewarn.reporting.explained_names import (
     KINDS_OUTSIDE,
@@ -255,13 +261,21 @@ async def explain(
     """Explain the state of any object and why it waits; reasons with a remedy come
     first."""
     beyond = await _outside(request, query.kind)
-    return answer(
-        await gateway.read(
-            lambda reader: explanations.explain(
-                reader, name, now=gateway.now(), kind=query.kind, outside=beyond
-            )
+    around: Surroundings | None = None
+    if not query.kind and explained_problems.is_id(name):
+        state = request.app.state
+        around = await surroundings(state.receivers, state.replicas, gateway)
+    now = gateway.now()
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        problem = None
+        if around is not None:
+            problem = explained_problems.explain(reader, name, around, now=now)
+        return problem or explanations.explain(
+            reader, name, now=now, kind=query.kind, outside=beyond
         )
-    )
+
+    return answer(await gateway.read(ask))
 
 
 async def _outside(request: Request, kind: str) -> Outside:

@@ -31,8 +31,8 @@ ExplanationShape = shape(
     kind=(
         str,
         (
-            "operation, rollout, request, event, visit, campaign, host, vm, scope, tenant, "
-            "blackout, check, webhook, token, replica, or place: a rack, cluster, zone or pool."
+            "operation, rollout, request, event, visit, problem, campaign, host, vm, scope, tenant, "
+            "blackout, brake, check, webhook, token, replica, or place: a rack, cluster, zone or pool."
         ),
     ),
     id=str,

@@ -17,10 +17,11 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Operation
 from forewarn.reporting import unknown_names
 from forewarn.reporting.explanation import EXPLAINED_MAX, explanation, of_place
+from forewarn.reporting.reports import brake_report
 from forewarn.reporting.wide_blackouts import wide_blackout_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.store.records import Token
+from forewarn.store.records import BRAKE_KEY, Token
 from forewarn.store.wide_blackouts import WideBlackout
 from forewarn.wording import explained_names as wording
 
@@ -124,6 +125,19 @@ def _blackout(asked: _Asked) -> Json | None:
         what=f"blackout {blackout.name}",
         state="in force" if report["in_force"] else "not in force",
         status=wording.blackout(report),
+    )
+
+
+def _brake(asked: _Asked) -> Json | None:
+    if asked.name != BRAKE_KEY:
+        return None
+    report = brake_report(asked.reader)
+    return explanation(
+        "brake",
+        BRAKE_KEY,
+        what="brake",
+        state="on" if report["on"] else "off",
+        status=wording.brake(report),
     )
 
 
@@ -240,6 +254,7 @@ KINDS: Mapping[str, Callable[[_Asked], Json | None]] = {
     "scope": _scope,
     "tenant": _tenant,
     "blackout": _blackout,
+    "brake": _brake,
     "check": _check,
     "webhook": _webhook,
     "token": _token,

@@ -9,6 +9,7 @@ ExplainedKind: TypeAlias = Literal[
     "scope",
     "tenant",
     "blackout",
+    "brake",
     "check",
     "webhook",
     "token",

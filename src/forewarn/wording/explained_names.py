@@ -1,4 +1,4 @@
-"""Sentences about scopes, tenants, places, blackouts, checks, receivers, tokens and
+"""Sentences about scopes, tenants, places, blackouts, the brake, checks, receivers, tokens and
 replicas. Pure."""
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,15 @@ def tenant(scopes: int, enabled_: int, *, is_all: bool) -> str:
         if enabled_ < scopes
         else f"all of {first}{count(scopes, 'scope')} have Scheduled Events enabled"
     )
+
+
+def brake(report: Mapping[str, Any]) -> str:
+    """Return what the brake stops, and when it ends."""
+    if not report["on"]:
+        return "planned work can begin"
+    ends = report["ends"]
+    by_itself = f"; unless more is lost, it ends at {ends}" if ends else ""
+    return f"{report['text']}{by_itself}"
 
 
 def scope(scope_: Scope, vms: int, last_poll: Micros, *, is_enabled: bool) -> str:

@@ -28,6 +28,7 @@ HOOK: dict[str, Any] = {
     "url": "http://pager",
     "state": "failing",
     "pending": 2,
+    "oldest": None,
     "dropped": 1,
     "last_delivered": None,
     "last_error": "503",
@@ -102,6 +103,50 @@ def test_rack_shows_its_hosts_and_their_operations(client: TestClient) -> None:
         rack, text = explained(client, name)
         assert (rack["kind"], rack["id"]) == ("place", "rack=r7")
         assert "of 1 host, 0 are down and 1 cordoned; 1 open operation" in text
+
+
+def test_brake_is_explained_on_and_off(client: TestClient) -> None:
+    brake, text = explained(client, "brake")
+    assert (brake["kind"], brake["state"]) == ("brake", "off")
+    assert text == "brake: off\nplanned work can begin"
+    post(client, "brake", on=True, reason="power is unstable")
+    brake, text = explained(client, "brake")
+    assert brake["state"] == "on"
+    assert "power is unstable" in brake["status"]
+    assert "`forewarn brake off`" in text
+
+
+def test_each_open_problem_is_explained_by_its_id(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    post(client, "fail", names=["h1"], reason="power supply")
+    post(client, "brake", on=True, reason="power is unstable")
+    problems = get(client, "problems")["problems"]
+    assert {problem["kind"] for problem in problems} >= {"vm-down", "brake"}
+    for problem in problems:
+        document, text = explained(client, problem["problem"])
+        assert (document["kind"], document["state"]) == ("problem", "open")
+        assert problem["text"] in text
+        operations = [operation["operation"] for operation in document["operations"]]
+        assert operations == [problem["operation"]] * bool(problem["operation"])
+    post(client, "brake", on=False)
+    refused = get(client, "explain/brake:brake", 404)
+    assert refused["error"].endswith("other object 'brake:brake'")
+
+
+def test_tenant_explains_its_own_problems() -> None:
+    shared = Shared()
+    shared.live()
+    token = shared.token()
+    own = shared.ask(token, "GET", "/v1/problems").json()["problems"]
+    for problem in own:
+        answer = shared.ask(token, "GET", f"/v1/explain/{problem['problem']}")
+        assert answer.status_code == 200
+        assert "hidden" not in answer.text
+    post(shared.client, "brake", on=True, reason="power is unstable")
+    answer = shared.ask(token, "GET", "/v1/explain/brake:brake")
+    assert answer.status_code == 404
+    assert own
 
 
 def test_blackout_and_token_are_described(client: TestClient) -> None:

@@ -125,9 +125,9 @@ LISTS = (
             Option(
                 name="id",
                 metavar="ID",
-                help="ID of an operation, rollout, event, visit or token, or name of a campaign, "
+                help="ID of an operation, rollout, event, visit, problem or token, or name of a campaign, "
                 "host, VM, scope, tenant, blackout, check, webhook, token, replica, rack, "
-                "cluster, zone or pool.",
+                "cluster, zone or pool; or brake.",
             ),
             Option(
                 name="--kind",
