@@ -408,11 +408,11 @@ class _Fleet:
     async def _enable(self) -> None:
         """Request the first document of the shared scope, and of others, as VMs would."""
         self._arrived.clear()
-        await self._relays[0].desk.enable("h0_0")
+        await self._relays[0].gateway.enable("h0_0")
         await self._all(lambda relay: relay in self._arrived)
         for host, relay in enumerate(self._relays):
             vms = [f"h{host}_{vm}" for vm in range(1, self._enabled)]
-            await asyncio.gather(*map(relay.desk.enable, vms))
+            await asyncio.gather(*map(relay.gateway.enable, vms))
             views = relay.knowledge.views.values()
             assert sum(view.enabled for view in views) == self._enabled
 

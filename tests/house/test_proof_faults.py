@@ -15,7 +15,7 @@ import pytest
 from forewarn.admin import relay_hub
 from forewarn.cluster import calls, documents, lease
 from forewarn.cluster.documents import Reading
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, Times
 from forewarn.control import driver_link
@@ -180,7 +180,9 @@ FAULTS = (
         "P2.4",
         documents,
         "answers_until",
-        lambda reading, seat, _published: _ANSWERS(reading, seat, seat.term),
+        lambda reading, lease_state, _published: _ANSWERS(
+            reading, lease_state, lease_state.term
+        ),
         test_documents.test_leader_that_has_not_published_answers_as_a_follower,
         None,
         (2,),
@@ -189,7 +191,7 @@ FAULTS = (
         "P2.4",
         documents,
         "answers_until",
-        lambda reading, _seat, _published: reading.until,
+        lambda reading, _lease_state, _published: reading.until,
         test_documents.test_leader_answers_for_a_read_lease_after_its_renewal,
         None,
     ),
@@ -361,7 +363,7 @@ FAULTS = (
         keeper.Keeper,
         "_watch",
         lambda self: setattr(
-            self, "_seat", Seat(role=Role.LEADS, term=2, until=math.inf)
+            self, "_lease_state", LeaseState(role=Role.LEADS, term=2, until=math.inf)
         ),
         KEEPER.test_lost_answer_to_a_takeover_leads_nobody,
         SharedMemory,
@@ -370,7 +372,7 @@ FAULTS = (
         "P4.6",
         lease,
         "may_call_in",
-        lambda seat, _term, now: lease.may_call(seat, now),
+        lambda lease_state, _term, now: lease.may_call(lease_state, now),
         KEEPER.test_calls_of_an_ended_term_never_begin_when_the_replica_leads_again,
         SharedMemory,
     ),

@@ -285,13 +285,13 @@ def no_margin(times: Times) -> float:
 
 def as_leader(
     real: Callable[..., float],
-) -> Callable[[documents.Reading, lease.Seat, int], float]:
+) -> Callable[[documents.Reading, lease.LeaseState, int], float]:
     """Bug: a leader answers before it has published."""
 
     def answers_until(
-        reading: documents.Reading, seat: lease.Seat, _published: int
+        reading: documents.Reading, lease_state: lease.LeaseState, _published: int
     ) -> float:
-        return real(reading, seat, seat.term)
+        return real(reading, lease_state, lease_state.term)
 
     return answers_until
 
@@ -326,7 +326,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
         keeper, "quiet", only_living(calls.quiet)
     ),
     "no clock": lambda patch: patch.setattr(
-        lease, "may_call", lambda seat, _now: seat.leads
+        lease, "may_call", lambda lease_state, _now: lease_state.leads
     ),
 }
 

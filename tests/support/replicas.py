@@ -109,8 +109,10 @@ class Replica:
 
     def answers(self, published: int) -> bool:
         """Return whether it may answer VMs if it has published the documents of a term."""
-        reading, seat = self.follower.reading, self.keeper.seat
-        return self.clock.at < cluster_documents.answers_until(reading, seat, published)
+        reading, lease_state = self.follower.reading, self.keeper.lease_state
+        return self.clock.at < cluster_documents.answers_until(
+            reading, lease_state, published
+        )
 
     def lead(self, row: LeaseRow) -> None:
         self.terms.append(row.term)

@@ -19,12 +19,12 @@ SHOWN_SECONDS = 0.001
 WHOLE_PERCENT = 100
 """Only a VM without downtime has this percentage without decimals."""
 
-_TRAIL_KEYS = ("vm", "operation", "event", *KEYS, "actor", "what")
+_HISTORY_KEYS = ("vm", "operation", "event", *KEYS, "actor", "what")
 _SUMMARY_KEYS = ("vm", "operation", *KEYS)
 _PERIOD_KEYS = ("since", "until")
 
-_TRAIL_COLUMNS = ("AT", "WHO", "WHAT", "ABOUT", "WHY", "DETAIL")
-_TRAIL_ESSENTIAL = 4
+_HISTORY_COLUMNS = ("AT", "WHO", "WHAT", "ABOUT", "WHY", "DETAIL")
+_HISTORY_ESSENTIAL = 4
 """The columns up to ABOUT: an entry without its subject says nothing."""
 _SUMMARY_COLUMNS = (
     "OPERATION",
@@ -71,7 +71,7 @@ def history(call: Call) -> int:
     names = names_of_file(call)
     client = Client.of(call)
     every = client.every(
-        "history", "entries", _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
+        "history", "entries", _asked(call, (*_HISTORY_KEYS, *_PERIOD_KEYS))
     )
     entries = named(call, client, every, names)
     rows = (
@@ -89,9 +89,9 @@ def history(call: Call) -> int:
         call,
         entries,
         "no entries",
-        _TRAIL_COLUMNS,
+        _HISTORY_COLUMNS,
         rows,
-        essential=_TRAIL_ESSENTIAL,
+        essential=_HISTORY_ESSENTIAL,
     )
 
 

@@ -10,7 +10,7 @@ never gets a document from before a driver call that has begun.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import FEED_KEPT, READ_LEASE
 
@@ -44,7 +44,7 @@ def published(reading: Reading, number: int) -> Reading:
     return replace(reading, position=number, until=max(reading.until, end))
 
 
-def answers_until(reading: Reading, seat: Seat, published: int) -> float:
+def answers_until(reading: Reading, lease_state: LeaseState, published: int) -> float:
     """Return the time until which a replica may answer from its documents.
 
     A leader was the only writer until its last renewal, so its documents were complete
@@ -52,10 +52,10 @@ def answers_until(reading: Reading, seat: Seat, published: int) -> float:
     then, it has the documents of a follower. If the database has lost transactions, none
     are right.
     """
-    if seat.role is Role.BEHIND:
+    if lease_state.role is Role.BEHIND:
         return 0.0
-    if seat.leads and seat.term == published:
-        return max(reading.until, seat.renewed + READ_LEASE)
+    if lease_state.leads and lease_state.term == published:
+        return max(reading.until, lease_state.renewed + READ_LEASE)
     return reading.until
 
 

@@ -72,7 +72,7 @@ transactions of a term that has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class LeaseState:
     """The knowledge of one replica about the lease."""
 
     role: Role = Role.FOLLOWS
@@ -95,24 +95,24 @@ class Seat:
         return self.role in LEADING
 
 
-def may_call(seat: Seat, now: float) -> bool:
+def may_call(lease_state: LeaseState, now: float) -> bool:
     """Return whether a driver call may begin now."""
-    return seat.role is Role.LEADS and now < seat.until
+    return lease_state.role is Role.LEADS and now < lease_state.until
 
 
-def may_call_in(seat: Seat, term: int, now: float) -> bool:
+def may_call_in(lease_state: LeaseState, term: int, now: float) -> bool:
     """Return whether a driver call of this term may begin now.
 
     A call of an earlier term never begins: another replica can have decided about it.
     """
-    return seat.term == term and may_call(seat, now)
+    return lease_state.term == term and may_call(lease_state, now)
 
 
-def at(seat: Seat, now: float) -> Seat:
-    """Return the seat at a later time: the leader is unsure when its time has run out."""
-    if seat.role is Role.LEADS and now >= seat.until:
-        return _stepped(seat, LeaseInput.EXPIRE)
-    return seat
+def at(lease_state: LeaseState, now: float) -> LeaseState:
+    """Return the state at a later time: the leader is unsure when its time has run out."""
+    if lease_state.role is Role.LEADS and now >= lease_state.until:
+        return _stepped(lease_state, LeaseInput.EXPIRE)
+    return lease_state
 
 
 def free_at(seen: LeaseRow, times: Times, since: float) -> float:
@@ -124,97 +124,109 @@ def free_at(seen: LeaseRow, times: Times, since: float) -> float:
     return since + max(times.lease, seen.seconds)
 
 
-def may_take(seat: Seat, times: Times, now: float) -> bool:
+def may_take(lease_state: LeaseState, times: Times, now: float) -> bool:
     """Return whether the replica may try to take the lease."""
-    if seat.role is not Role.FOLLOWS or seat.seen is None:
+    if lease_state.role is not Role.FOLLOWS or lease_state.seen is None:
         return False
-    return not seat.seen.holder or now >= free_at(seat.seen, times, seat.since)
+    return not lease_state.seen.holder or now >= free_at(
+        lease_state.seen, times, lease_state.since
+    )
 
 
-def saw(seat: Seat, row: LeaseRow, *, now: float, known: int = 0) -> Seat:
-    """Return the seat after the answer `row` to a read, which came at `now`.
+def saw(
+    lease_state: LeaseState, row: LeaseRow, *, now: float, known: int = 0
+) -> LeaseState:
+    """Return the state after the answer `row` to a read, which came at `now`.
 
     `known` is a number that the replica had seen in the database before it asked.
     """
-    if _is_behind(seat, row, known):
-        return _gone_back(seat, known)
-    if seat.leads:
-        return lost(seat, row, now=now) if row.term != seat.term else _kept(seat, row)
-    return _looked(_stepped(seat, LeaseInput.SEE), row, now)
+    if _is_behind(lease_state, row, known):
+        return _gone_back(lease_state, known)
+    if lease_state.leads:
+        return (
+            lost(lease_state, row, now=now)
+            if row.term != lease_state.term
+            else _kept(lease_state, row)
+        )
+    return _looked(_stepped(lease_state, LeaseInput.SEE), row, now)
 
 
-def took(seat: Seat, row: LeaseRow, times: Times, *, asked: float, now: float) -> Seat:
-    """Return the seat after a takeover that was sent at `asked`, with its new row."""
-    if _is_behind(seat, row, 0):
-        return _gone_back(seat, 0)
-    taken = _stepped(_looked(seat, row, now), LeaseInput.TAKE)
+def took(
+    lease_state: LeaseState, row: LeaseRow, times: Times, *, asked: float, now: float
+) -> LeaseState:
+    """Return the state after a takeover that was sent at `asked`, with its new row."""
+    if _is_behind(lease_state, row, 0):
+        return _gone_back(lease_state, 0)
+    taken = _stepped(_looked(lease_state, row, now), LeaseInput.TAKE)
     return at(replace(_renewed(taken, times, asked), term=row.term), now)
 
 
 def renewed(
-    seat: Seat,
+    lease_state: LeaseState,
     row: LeaseRow,
     times: Times,
     *,
     asked: float,
     now: float,
     known: int = 0,
-) -> Seat:
-    """Return the seat after a renewal that was sent at `asked`, with its new row."""
-    if _is_behind(seat, row, known):
-        return _gone_back(seat, known)
-    stepped = _stepped(_kept(seat, row), LeaseInput.RENEW)
+) -> LeaseState:
+    """Return the state after a renewal that was sent at `asked`, with its new row."""
+    if _is_behind(lease_state, row, known):
+        return _gone_back(lease_state, known)
+    stepped = _stepped(_kept(lease_state, row), LeaseInput.RENEW)
     return at(_renewed(stepped, times, asked), now)
 
 
-def lost(seat: Seat, row: LeaseRow | None, *, now: float, known: int = 0) -> Seat:
-    """Return the seat after a sign that the term has ended.
+def lost(
+    lease_state: LeaseState, row: LeaseRow | None, *, now: float, known: int = 0
+) -> LeaseState:
+    """Return the state after a sign that the term has ended.
 
     The sign is a row with another term, or the refusal of a renewal or a transaction.
     `known` is the number of its last transaction.
     """
-    left = _knowing(_without_term(_stepped(seat, LeaseInput.LOSE)), known)
+    left = _knowing(_without_term(_stepped(lease_state, LeaseInput.LOSE)), known)
     # After a refusal, the new row is not known yet.
     return replace(left, since=now) if row is None else _looked(left, row, now)
 
 
-def stopped(seat: Seat) -> Seat:
-    """Return the seat of a replica that ends: it begins no more calls."""
-    return _stepped(seat, LeaseInput.STOP)
+def stopped(lease_state: LeaseState) -> LeaseState:
+    """Return the state of a replica that ends: it begins no more calls."""
+    return _stepped(lease_state, LeaseInput.STOP)
 
 
-def _without_term(seat: Seat) -> Seat:
-    return replace(seat, term=0, renewed=0.0, until=0.0)
+def _without_term(lease_state: LeaseState) -> LeaseState:
+    return replace(lease_state, term=0, renewed=0.0, until=0.0)
 
 
-def _stepped(seat: Seat, given: LeaseInput) -> Seat:
-    return replace(seat, role=look_up(ROLE_STEPS, seat.role, given))
+def _stepped(lease_state: LeaseState, given: LeaseInput) -> LeaseState:
+    return replace(lease_state, role=look_up(ROLE_STEPS, lease_state.role, given))
 
 
-def _is_behind(seat: Seat, row: LeaseRow, known: int) -> bool:
+def _is_behind(lease_state: LeaseState, row: LeaseRow, known: int) -> bool:
     """Return whether the database has lost a transaction that the replica has seen."""
-    if seat.seen is not None and row.term < seat.seen.term:
+    if lease_state.seen is not None and row.term < lease_state.seen.term:
         return True
-    return row.number < max(seat.known, known)
+    return row.number < max(lease_state.known, known)
 
 
-def _gone_back(seat: Seat, known: int) -> Seat:
-    return _knowing(_without_term(_stepped(seat, LeaseInput.GO_BACK)), known)
+def _gone_back(lease_state: LeaseState, known: int) -> LeaseState:
+    return _knowing(_without_term(_stepped(lease_state, LeaseInput.GO_BACK)), known)
 
 
-def _knowing(seat: Seat, number: int) -> Seat:
-    return replace(seat, known=max(seat.known, number))
+def _knowing(lease_state: LeaseState, number: int) -> LeaseState:
+    return replace(lease_state, known=max(lease_state.known, number))
 
 
-def _kept(seat: Seat, row: LeaseRow) -> Seat:
-    return _knowing(replace(seat, seen=row), row.number)
+def _kept(lease_state: LeaseState, row: LeaseRow) -> LeaseState:
+    return _knowing(replace(lease_state, seen=row), row.number)
 
 
-def _looked(seat: Seat, row: LeaseRow, now: float) -> Seat:
-    last_row = seat.seen
+def _looked(lease_state: LeaseState, row: LeaseRow, now: float) -> LeaseState:
+    last_row = lease_state.seen
     is_same = last_row and (last_row.term, last_row.beat) == (row.term, row.beat)
-    return replace(_kept(seat, row), since=seat.since if is_same else now)
+    return replace(_kept(lease_state, row), since=lease_state.since if is_same else now)
 
 
-def _renewed(seat: Seat, times: Times, asked: float) -> Seat:
-    return replace(seat, renewed=asked, until=asked + times.call_within)
+def _renewed(lease_state: LeaseState, times: Times, asked: float) -> LeaseState:
+    return replace(lease_state, renewed=asked, until=asked + times.call_within)

@@ -100,9 +100,8 @@ class CallEnd(Tagged, kind="call end"):
     said: str = ""
     """Message of the driver."""
     given_to: str = ""
-    """Kind of the driver that got the call, if it is not the current kind."""
     driver: str = ""
-    """Kind of the current driver, if `given_to` is set."""
+    """The kinds of the driver that got the call, and of the current one, if they differ."""
     wrong: tuple[Contradiction, ...] = ()
     """Observations that contradict a reported success."""
     vms: tuple[VmEnd, ...] = ()
@@ -172,9 +171,8 @@ class FaultDomainDown(Blocker, kind="fault domain"):
     scope: str
     fault_domain: int
     causes: tuple[Cause, ...]
-    """At most `NAMED_MAX` causes."""
     more: int = 0
-    """Number of causes that are not named."""
+    """Number of causes beyond `NAMED_MAX`, which are not named."""
 
 
 @frozen_dataclass

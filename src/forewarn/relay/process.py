@@ -30,7 +30,7 @@ from forewarn.metadata.server import Address, Server
 from forewarn.metadata.waiting import Waits
 from forewarn.protocol.errors import ForewarnError
 from forewarn.relay import knowledge, limits
-from forewarn.relay.desk import Desk
+from forewarn.relay.gateway import RelayGateway
 from forewarn.relay.knowledge import Knowledge, Line, Position, Step, Verdict
 from forewarn.relay.memory import Memory
 from forewarn.relay.settings import Settings
@@ -96,7 +96,7 @@ class Relay:
             holds=lambda: self.knowledge.digest,
             draw=self._draw,
         )
-        self.desk = Desk(
+        self.gateway = RelayGateway(
             approvals=self._post(token, tls),
             others=self._post(token, tls),
             knowledge=lambda: self.knowledge,
@@ -105,7 +105,7 @@ class Relay:
         )
         self.server = Server(
             endpoint=self.endpoint,
-            gateway=self.desk,
+            gateway=self.gateway,
             clock=self._clock,
             bounds=Limits(
                 connections=min(
@@ -171,7 +171,7 @@ class Relay:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.GRACE_SECONDS):
-                await self.desk.close()
+                await self.gateway.close()
 
     @property
     def silent_seconds(self) -> float:
@@ -291,7 +291,7 @@ class Relay:
             self.knowledge, self.endpoint.take_last_seen(now=now), now=now
         )
         if ages:
-            await self.desk.report_seen(ages)
+            await self.gateway.report_seen(ages)
         else:
             # The service learns that the relay is there.
             self._has_to_confirm.set()
@@ -303,7 +303,7 @@ class Relay:
             await asyncio.sleep(self._draw() * limits.CONFIRM_SPREAD_SECONDS)
             self._has_to_confirm.clear()
             at = self.knowledge.position
-            if at is not None and not await self.desk.confirm(at):
+            if at is not None and not await self.gateway.confirm(at):
                 await asyncio.sleep(limits.CONFIRM_SECONDS)
                 if self.upstream.is_connected:
                     self._has_to_confirm.set()

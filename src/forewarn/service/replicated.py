@@ -28,7 +28,7 @@ from dataclasses import replace
 from forewarn.admin.gateways import ClusterGateway
 from forewarn.admin.leader import Leader
 from forewarn.admin.meters import Reading
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import LeaseRow, Role
 from forewarn.cluster.times import Times
 from forewarn.control.call_gate import OPEN, CallGate
@@ -377,7 +377,9 @@ class ReplicatedService(Service):
         is_open = self.endpoint.is_open(self.clock.monotonic())
         decides = self._decides and not isinstance(super().failure, TERM_ENDS)
         if decides and replica is not None:
-            return _with_lease(super().health(), replica.keeper.seat, is_open=is_open)
+            return _with_lease(
+                super().health(), replica.keeper.lease_state, is_open=is_open
+            )
         if decides or replica is None:
             return super().health()
         problems: list[str] = []
@@ -468,13 +470,13 @@ class ReplicatedService(Service):
         self._own_threads.shutdown(wait=False)
 
 
-def _with_lease(health: Health, seat: Seat, *, is_open: bool) -> Health:
+def _with_lease(health: Health, lease_state: LeaseState, *, is_open: bool) -> Health:
     """Return the health of a replica that leads, with the problem of its lease, if any.
 
     Without a lease it begins no driver calls. It stays ready as long as it may answer from
     its documents.
     """
-    if is_open and seat.role is not Role.UNSURE:
+    if is_open and lease_state.role is not Role.UNSURE:
         return health
     problem = "the database does not answer: this replica cannot renew its lease"
     if not is_open:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from forewarn.cluster import lease
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import LeaseRow
 from forewarn.cluster.times import Times
 from forewarn.protocol.frozen import changed
@@ -42,7 +42,7 @@ class Request(NamedTuple):
 class Replica(NamedTuple):
     """A replica, with its requests."""
 
-    seat: Seat
+    lease_state: LeaseState
     request: Request | None = None
     late: Request | None = None
     """A request that the replica has given up, and that may still be done."""
@@ -81,20 +81,25 @@ def first(world: World) -> State:
     row = LeaseRow(term=1, holder="0", url="", beat=1, number=0)
     free = LeaseRow(term=0, holder="", url="", beat=0, number=0)
     leads = lease.took(
-        lease.saw(Seat(), free, now=0.0), row, world.times, asked=0.0, now=0.0
+        lease.saw(LeaseState(), free, now=0.0), row, world.times, asked=0.0, now=0.0
     )
-    seats = [leads, *(lease.saw(Seat(), row, now=0.0) for _ in world.rates[1:])]
-    return _bare(world, State(row, tuple(map(Replica, seats))))
+    lease_states = [
+        leads,
+        *(lease.saw(LeaseState(), row, now=0.0) for _ in world.rates[1:]),
+    ]
+    return _bare(world, State(row, tuple(map(Replica, lease_states))))
 
 
 def broken(state: State) -> str:
     """Return the broken invariant."""
     calling = [
-        replica for replica in state.replicas if lease.may_call(replica.seat, 0.0)
+        replica
+        for replica in state.replicas
+        if lease.may_call(replica.lease_state, 0.0)
     ]
     if len(calling) > 1:
         return "two replicas may begin calls"
-    if any(replica.seat.term != state.row.term for replica in calling):
+    if any(replica.lease_state.term != state.row.term for replica in calling):
         return "a replica may begin calls after a takeover"
     return "a write of an old term was committed" if state.old_write else ""
 
@@ -114,20 +119,20 @@ def moves(world: World, state: State) -> Iterator[tuple[str, State]]:
                 f"replica {number} {name}",
                 _bare(world, state._replace(row=row, replicas=tuple(others))),
             )
-        if replica.seat.leads and not world.fenced:
-            old = replica.seat.term != state.row.term
+        if replica.lease_state.leads and not world.fenced:
+            old = replica.lease_state.term != state.row.term
             yield f"replica {number} writes", state._replace(old_write=old)
 
 
 def _steps(
     world: World, number: int, replica: Replica, row: LeaseRow
 ) -> Iterator[tuple[str, LeaseRow, Replica]]:
-    seat, request, late = replica
+    lease_state, request, late = replica
     if late is not None:
         after, _ = _done(world, late, row, number)
         yield "has its late request done", after, replica._replace(late=None)
     if request is None:
-        for next_request in _requests(world, seat, row):
+        for next_request in _requests(world, lease_state, row):
             sending = replica._replace(request=next_request)
             yield (
                 f"sends {next_request.kind}",
@@ -145,8 +150,8 @@ def _steps(
         # Other late requests are like those whose answers are not heard.
         if late is None and request.kind == "take":
             yield "gives up", row, replica._replace(request=None, late=request)
-    if seat.leads or seat.role is lease.Role.STOPPED:
-        yield "starts again", row, Replica(Seat(), None, late)
+    if lease_state.leads or lease_state.role is lease.Role.STOPPED:
+        yield "starts again", row, Replica(LeaseState(), None, late)
     if world.wall_clock and not number:
         yield "sets its clock back", row, _shifted(replica, world.wall_clock)
 
@@ -154,19 +159,21 @@ def _steps(
 def _stopping(world: World, replica: Replica, request: Request) -> Replica:
     if request.kind != "release" or not world.stops_first:
         return replica
-    return replica._replace(seat=lease.stopped(replica.seat))
+    return replica._replace(lease_state=lease.stopped(replica.lease_state))
 
 
-def _requests(world: World, seat: Seat, row: LeaseRow) -> Iterator[Request]:
-    if seat.leads:
-        yield Request("renew", term=seat.term)
-        yield Request("release", term=seat.term)
-    elif seat.role is not lease.Role.STOPPED:
+def _requests(
+    world: World, lease_state: LeaseState, row: LeaseRow
+) -> Iterator[Request]:
+    if lease_state.leads:
+        yield Request("renew", term=lease_state.term)
+        yield Request("release", term=lease_state.term)
+    elif lease_state.role is not lease.Role.STOPPED:
         # A read counts from its answer, so it may as well be done at once.
         at_once = not world.watches_from_question
         yield Request("read", done=at_once, row=row if at_once else None)
-    if seat.seen is not None and lease.may_take(seat, world.times, 0.0):
-        yield Request("take", term=seat.seen.term, beat=seat.seen.beat)
+    if lease_state.seen is not None and lease.may_take(lease_state, world.times, 0.0):
+        yield Request("take", term=lease_state.seen.term, beat=lease_state.seen.beat)
 
 
 def _done(
@@ -187,47 +194,51 @@ def _done(
 
 
 def _heard(world: World, replica: Replica, request: Request) -> Replica:
-    seat, row = replica.seat, request.row
+    lease_state, row = replica.lease_state, request.row
     sent_at = 0.0 if world.counts_from_answer else request.asked
     now = request.asked if world.watches_from_question else 0.0
     if request.kind == "read":
         assert row is not None
-        seat = lease.saw(seat, row, now=now)
+        lease_state = lease.saw(lease_state, row, now=now)
     elif request.kind == "take" and row is not None:
-        seat = lease.took(seat, row, world.times, asked=sent_at, now=0.0)
+        lease_state = lease.took(lease_state, row, world.times, asked=sent_at, now=0.0)
     elif request.kind == "renew":
-        seat = (
-            lease.renewed(seat, row, world.times, asked=sent_at, now=0.0)
+        lease_state = (
+            lease.renewed(lease_state, row, world.times, asked=sent_at, now=0.0)
             if row is not None
-            else lease.lost(seat, None, now=0.0)
+            else lease.lost(lease_state, None, now=0.0)
         )
-    return replica._replace(seat=seat, request=None)
+    return replica._replace(lease_state=lease_state, request=None)
 
 
 def _shifted(replica: Replica, by: float) -> Replica:
     """Return the replica when its clock has advanced by `-by`."""
-    seat, request, late = replica
-    if seat.leads:
-        seat = changed(seat, renewed=seat.renewed + by, until=seat.until + by)
-    elif seat.seen is not None:
-        seat = changed(seat, since=seat.since + by)
+    lease_state, request, late = replica
+    if lease_state.leads:
+        lease_state = changed(
+            lease_state, renewed=lease_state.renewed + by, until=lease_state.until + by
+        )
+    elif lease_state.seen is not None:
+        lease_state = changed(lease_state, since=lease_state.since + by)
     if request is not None:
         request = request._replace(asked=request.asked + by)
-    return Replica(lease.at(seat, 0.0), request, late)
+    return Replica(lease.at(lease_state, 0.0), request, late)
 
 
 def _bare(world: World, state: State) -> State:
     """Return the state with ranks of terms and beats, and without unread values."""
     replicas = [
         Replica(
-            _bare_seat(world, seat), request and _bare_request(world, request), late
+            _bare_seat(world, lease_state),
+            request and _bare_request(world, request),
+            late,
         )
-        for seat, request, late in state.replicas
+        for lease_state, request, late in state.replicas
     ]
     terms, beats = {0, state.row.term}, {0, state.row.beat}
-    for seat, request, late in replicas:
-        rows = [seat.seen, request, request and request.row, late]
-        terms |= {seat.term, *(row.term for row in rows if row)}
+    for lease_state, request, late in replicas:
+        rows = [lease_state.seen, request, request and request.row, late]
+        terms |= {lease_state.term, *(row.term for row in rows if row)}
         beats |= {row.beat for row in rows if row}
     term_of = {value: rank for rank, value in enumerate(sorted(terms))}
     beat_of = {value: rank for rank, value in enumerate(sorted(beats))}
@@ -245,28 +256,32 @@ def _bare(world: World, state: State) -> State:
     ranked = [
         Replica(
             changed(
-                seat, seen=seat.seen and row_of(seat.seen), term=term_of[seat.term]
+                lease_state,
+                seen=lease_state.seen and row_of(lease_state.seen),
+                term=term_of[lease_state.term],
             ),
             request_of(request),
             request_of(late),
         )
-        for seat, request, late in replicas
+        for lease_state, request, late in replicas
     ]
     return State(row_of(state.row), tuple(ranked), state.old_write)
 
 
-def _bare_seat(world: World, seat: Seat) -> Seat:
-    lease_row = seat.seen
-    if seat.role is lease.Role.STOPPED:
+def _bare_seat(world: World, lease_state: LeaseState) -> LeaseState:
+    lease_row = lease_state.seen
+    if lease_state.role is lease.Role.STOPPED:
         return STOPPED
     if lease_row is None:
-        return seat
-    if seat.leads:
+        return lease_state
+    if lease_state.leads:
         lease_row = changed(lease_row, beat=0, holder="x")
-        until = max(seat.until, 0.0)
-        return changed(seat, seen=lease_row, since=0.0, renewed=0.0, until=until)
+        until = max(lease_state.until, 0.0)
+        return changed(lease_state, seen=lease_row, since=0.0, renewed=0.0, until=until)
     lease_row = changed(lease_row, holder=lease_row.holder and "x")
-    return changed(seat, seen=lease_row, since=max(seat.since, -world.times.lease))
+    return changed(
+        lease_state, seen=lease_row, since=max(lease_state.since, -world.times.lease)
+    )
 
 
 def _bare_request(world: World, request: Request) -> Request:
@@ -280,4 +295,4 @@ def _bare_request(world: World, request: Request) -> Request:
 
 
 _ROW = LeaseRow(term=0, holder="x", url="", beat=0, number=0)
-STOPPED = lease.stopped(Seat(seen=_ROW))
+STOPPED = lease.stopped(LeaseState(seen=_ROW))

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.cluster import documents
 from forewarn.cluster.documents import Reading
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, FEED_KEPT, READ_LEASE, Times
 from forewarn.instants import SECOND, Micros
@@ -19,7 +19,7 @@ def replica(position: int, key: str = "b") -> ReplicaRow:
 
 def may_answer(reading: Reading, now: float) -> bool:
     """Return whether a follower may answer."""
-    return now < documents.answers_until(reading, Seat(), 0)
+    return now < documents.answers_until(reading, LeaseState(), 0)
 
 
 def test_read_lease_counts_from_before_the_write_of_the_row() -> None:
@@ -45,12 +45,12 @@ def test_older_snapshot_extends_nothing() -> None:
     assert may_answer(documents.published(again, 7), 105.0)
 
 
-LEADS = Seat(role=Role.LEADS, term=3, renewed=10.0, until=12.7)
+LEADS = LeaseState(role=Role.LEADS, term=3, renewed=10.0, until=12.7)
 
 
 def test_leader_answers_for_a_read_lease_after_its_renewal() -> None:
-    for seat in (LEADS, replace(LEADS, role=Role.UNSURE)):
-        assert documents.answers_until(Reading(), seat, 3) == 15.0
+    for lease_state in (LEADS, replace(LEADS, role=Role.UNSURE)):
+        assert documents.answers_until(Reading(), lease_state, 3) == 15.0
     assert documents.answers_until(Reading(until=16.0), LEADS, 3) == 16.0
     ended = replace(LEADS, role=Role.FOLLOWS)
     assert documents.answers_until(Reading(until=11.0), ended, 3) == 11.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.cluster import lease
-from forewarn.cluster.lease import ROLE_STEPS, LeaseInput, Seat
+from forewarn.cluster.lease import ROLE_STEPS, LeaseInput, LeaseState
 from forewarn.cluster.port import LeaseRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, Times
 from forewarn.protocol.errors import IllegalTransitionError
@@ -21,8 +21,8 @@ def row(
     return LeaseRow(term=term, holder=holder, url="", beat=beat, number=number)
 
 
-def leader(asked: float = 10.0, now: float = 10.1) -> Seat:
-    judged = lease.saw(Seat(), row(holder=""), now=9.0)
+def leader(asked: float = 10.0, now: float = 10.1) -> LeaseState:
+    judged = lease.saw(LeaseState(), row(holder=""), now=9.0)
     return lease.took(judged, row(term=5, beat=8), TIMES, asked=asked, now=now)
 
 
@@ -48,27 +48,31 @@ def test_only_a_takeover_leads_from_following_to_leading() -> None:
 
 
 def test_candidate_waits_for_a_whole_lease_without_a_beat() -> None:
-    seat = lease.saw(Seat(), row(), now=100.0)
-    seat = lease.saw(seat, row(number=21), now=102.0)
-    assert not lease.may_take(seat, TIMES, 102.9)
-    assert lease.may_take(seat, TIMES, 103.0)
-    seat = lease.saw(seat, row(beat=8, number=21), now=102.9)
-    assert not lease.may_take(seat, TIMES, 105.8)
-    assert lease.may_take(seat, TIMES, 105.91)
+    lease_state = lease.saw(LeaseState(), row(), now=100.0)
+    lease_state = lease.saw(lease_state, row(number=21), now=102.0)
+    assert not lease.may_take(lease_state, TIMES, 102.9)
+    assert lease.may_take(lease_state, TIMES, 103.0)
+    lease_state = lease.saw(lease_state, row(beat=8, number=21), now=102.9)
+    assert not lease.may_take(lease_state, TIMES, 105.8)
+    assert lease.may_take(lease_state, TIMES, 105.91)
 
 
 def test_new_replica_and_a_released_lease() -> None:
-    assert not lease.may_take(Seat(), TIMES, 1e9)
-    assert lease.may_take(lease.saw(Seat(), row(holder=""), now=1.0), TIMES, 1.0)
+    assert not lease.may_take(LeaseState(), TIMES, 1e9)
+    assert lease.may_take(lease.saw(LeaseState(), row(holder=""), now=1.0), TIMES, 1.0)
 
 
 def test_leader_calls_until_the_margin_before_its_lease_ends() -> None:
-    seat = leader(asked=10.0)
-    assert (seat.role, seat.term, seat.leads) == (Role.LEADS, 5, True)
-    assert lease.may_call(seat, 12.69)
-    assert not lease.may_call(seat, 12.7)
-    assert lease.at(seat, 12.69) is seat
-    unsure = lease.at(seat, 12.7)
+    lease_state = leader(asked=10.0)
+    assert (lease_state.role, lease_state.term, lease_state.leads) == (
+        Role.LEADS,
+        5,
+        True,
+    )
+    assert lease.may_call(lease_state, 12.69)
+    assert not lease.may_call(lease_state, 12.7)
+    assert lease.at(lease_state, 12.69) is lease_state
+    unsure = lease.at(lease_state, 12.7)
     assert (unsure.role, unsure.leads) == (Role.UNSURE, True)
     assert not lease.may_call(unsure, 11.0)
     again = lease.renewed(unsure, row(term=5, beat=9), TIMES, asked=12.5, now=12.8)
@@ -84,10 +88,14 @@ def test_answers_that_come_after_their_time_leave_the_leader_unsure() -> None:
 
 
 def test_leader_follows_after_a_refused_renewal() -> None:
-    seat = lease.lost(leader(), None, now=11.0)
-    assert (seat.role, seat.term, seat.since) == (Role.FOLLOWS, 0, 11.0)
-    assert not lease.may_call(seat, 11.0)
-    assert lease.lost(seat, None, now=12.0).role is Role.FOLLOWS
+    lease_state = lease.lost(leader(), None, now=11.0)
+    assert (lease_state.role, lease_state.term, lease_state.since) == (
+        Role.FOLLOWS,
+        0,
+        11.0,
+    )
+    assert not lease.may_call(lease_state, 11.0)
+    assert lease.lost(lease_state, None, now=12.0).role is Role.FOLLOWS
 
 
 def test_leader_reads_its_own_row_or_another_term() -> None:
@@ -102,57 +110,69 @@ def test_leader_reads_its_own_row_or_another_term() -> None:
     "older", [row(term=3, number=30), row(term=5, number=19), row(term=5, number=20)]
 )
 def test_replica_that_knows_more_than_the_database_never_leads(older: LeaseRow) -> None:
-    following = lease.saw(Seat(), row(), now=1.0)
+    following = lease.saw(LeaseState(), row(), now=1.0)
     leading = leader()
-    seats = [
+    lease_states = [
         lease.saw(following, older, now=2.0, known=21),
         lease.saw(leading, older, now=11.0, known=21),
         lease.renewed(leading, older, TIMES, asked=11.0, now=11.0, known=21),
     ]
-    for seat in seats:
-        assert (seat.role, seat.term, seat.until) == (Role.BEHIND, 0, 0.0)
-        assert not lease.may_take(seat, TIMES, 1e9)
-        assert not lease.may_call(seat, 0.0)
-        assert lease.saw(seat, row(term=9, number=99), now=3.0).role is Role.BEHIND
+    for lease_state in lease_states:
+        assert (lease_state.role, lease_state.term, lease_state.until) == (
+            Role.BEHIND,
+            0,
+            0.0,
+        )
+        assert not lease.may_take(lease_state, TIMES, 1e9)
+        assert not lease.may_call(lease_state, 0.0)
+        assert (
+            lease.saw(lease_state, row(term=9, number=99), now=3.0).role is Role.BEHIND
+        )
 
 
 def test_takeover_of_a_database_that_went_back_leads_nobody() -> None:
     """It was another one when the candidate looked at the lease."""
-    judged = lease.saw(Seat(), row(holder=""), now=9.0)
+    judged = lease.saw(LeaseState(), row(holder=""), now=9.0)
     older = row(term=5, beat=8, number=19)
-    seat = lease.took(judged, older, TIMES, asked=10.0, now=10.1)
-    assert (seat.role, seat.term, seat.known) == (Role.BEHIND, 0, 20)
+    lease_state = lease.took(judged, older, TIMES, asked=10.0, now=10.1)
+    assert (lease_state.role, lease_state.term, lease_state.known) == (
+        Role.BEHIND,
+        0,
+        20,
+    )
 
 
 def test_replica_knows_its_own_last_transaction_after_its_term() -> None:
-    seat = lease.lost(leader(), None, now=11.0, known=25)
-    assert (seat.role, seat.known) == (Role.FOLLOWS, 25)
-    following = lease.saw(seat, row(term=6, number=25), now=12.0)
+    lease_state = lease.lost(leader(), None, now=11.0, known=25)
+    assert (lease_state.role, lease_state.known) == (Role.FOLLOWS, 25)
+    following = lease.saw(lease_state, row(term=6, number=25), now=12.0)
     assert following.role is Role.FOLLOWS
-    assert lease.saw(seat, row(term=6, number=24), now=12.0).role is Role.BEHIND
+    assert lease.saw(lease_state, row(term=6, number=24), now=12.0).role is Role.BEHIND
 
 
 def test_the_longer_lease_of_leader_and_candidate_counts() -> None:
     for seconds, free in ((0.0, 13.0), (2.0, 13.0), (5.0, 15.0)):
         judged = replace(ROW, seconds=seconds)
         assert lease.free_at(judged, TIMES, 10.0) == free
-        seat = lease.saw(Seat(), judged, now=10.0)
-        assert not lease.may_take(seat, TIMES, free - 0.1)
-        assert lease.may_take(seat, TIMES, free)
+        lease_state = lease.saw(LeaseState(), judged, now=10.0)
+        assert not lease.may_take(lease_state, TIMES, free - 0.1)
+        assert lease.may_take(lease_state, TIMES, free)
 
 
 def test_calls_begin_only_in_their_own_term() -> None:
-    seat = leader()
-    assert lease.may_call_in(seat, 5, 10.2)
-    assert not lease.may_call_in(seat, 4, 10.2)
-    assert not lease.may_call_in(seat, 5, 99.0)
+    lease_state = leader()
+    assert lease.may_call_in(lease_state, 5, 10.2)
+    assert not lease.may_call_in(lease_state, 4, 10.2)
+    assert not lease.may_call_in(lease_state, 5, 99.0)
 
 
 def test_replica_that_ends_leads_no_more() -> None:
-    seat = lease.stopped(leader())
-    assert not lease.may_call(seat, 10.2)
-    assert lease.at(seat, 99.0) is seat
-    renewed = lease.renewed(seat, row(term=5, beat=9), TIMES, asked=10.2, now=10.3)
+    lease_state = lease.stopped(leader())
+    assert not lease.may_call(lease_state, 10.2)
+    assert lease.at(lease_state, 99.0) is lease_state
+    renewed = lease.renewed(
+        lease_state, row(term=5, beat=9), TIMES, asked=10.2, now=10.3
+    )
     assert (renewed.role, renewed.leads) == (Role.STOPPED, False)
 
 
@@ -170,12 +190,14 @@ def until_taken(age: float, offset: float, times: Times) -> float:
     The leader had renewed it `age` before the kill, and the candidate looked `offset` after
     the renewal.
     """
-    seat = lease.saw(lease.saw(Seat(), row(), now=-1.0), row(beat=8), now=offset)
+    lease_state = lease.saw(
+        lease.saw(LeaseState(), row(), now=-1.0), row(beat=8), now=offset
+    )
     at = offset
-    while not lease.may_take(seat, times, at):
+    while not lease.may_take(lease_state, times, at):
         # As the keeper does, it also looks when the lease may have run out.
-        at = min(at + times.look_every, max(seat.since + times.lease, at))
-        seat = lease.saw(seat, row(beat=8), now=at)
+        at = min(at + times.look_every, max(lease_state.since + times.lease, at))
+        lease_state = lease.saw(lease_state, row(beat=8), now=at)
     return at - age
 
 

@@ -56,7 +56,7 @@ def test_first_requests_that_come_together_are_few(tmp_path: Path) -> None:
 
             service.answer = answer
             results = await asyncio.gather(
-                *map(relay.desk.enable, FIRST), return_exceptions=True
+                *map(relay.gateway.enable, FIRST), return_exceptions=True
             )
             failed = [
                 name for name, result in zip(FIRST, results, strict=True) if result
@@ -81,14 +81,14 @@ def test_service_of_an_earlier_version_enables_one_vm_at_a_time(tmp_path: Path) 
             service.answer = answer
             vms = ("vm-0", "vm-1", "vm-2")
             results = await asyncio.gather(
-                *map(relay.desk.enable, vms), return_exceptions=True
+                *map(relay.gateway.enable, vms), return_exceptions=True
             )
             assert [bool(result) for result in results] == [False, True, False]
             assert [body.get("vm") for *_, body in service.asked[1:]] == [None, *vms]
             # The service takes none now.
             service.answer, service.status = (lambda _path, _body: {}), 503
             results = await asyncio.gather(
-                *map(relay.desk.enable, vms), return_exceptions=True
+                *map(relay.gateway.enable, vms), return_exceptions=True
             )
             assert [bool(result) for result in results] == [True, True, True]
 

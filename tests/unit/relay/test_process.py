@@ -285,9 +285,9 @@ def test_approvals_that_come_together_are_one_request(tmp_path: Path) -> None:
                 return {"refusals": refusals, "position": "3.8.abc"}
 
             service.answer = answer
-            desk = relay.desk
+            gateway = relay.gateway
             results = await asyncio.gather(
-                desk.approve("web_0", ["E1"]), desk.approve("web_0", ["E2"])
+                gateway.approve("web_0", ["E1"]), gateway.approve("web_0", ["E2"])
             )
             assert results == [None, "no such event"]
             # The result came with the document that shows it.
@@ -323,7 +323,9 @@ def test_a_request_has_no_more_events_than_the_service_takes(
                 "position": "3.7.abc",
             }
             wanted = [["E1", "E2"], ["E3"], ["E4"], ["E5", "E6", "E7", "E8"], ["E9"]]
-            await asyncio.gather(*(relay.desk.approve("web_0", ids) for ids in wanted))
+            await asyncio.gather(
+                *(relay.gateway.approve("web_0", ids) for ids in wanted)
+            )
             sent = [
                 [approval["event_ids"] for approval in body["approvals"]]
                 for method, _, body in service.asked
@@ -348,7 +350,7 @@ def test_an_approval_that_is_not_valid_costs_other_vms_nothing(tmp_path: Path) -
             service.answer = answer
             results = await asyncio.gather(
                 *(
-                    relay.desk.approve("web_0", [event_id])
+                    relay.gateway.approve("web_0", [event_id])
                     for event_id in ("E1", long, "E2")
                 )
             )
@@ -369,21 +371,21 @@ def test_no_request_for_several_vms_is_longer_than_the_service_takes(
                 "refusals": [None] * len(body.get("approvals", ())),
                 "position": "3.7.abc",
             }
-            await relay.desk.report_seen(dict.fromkeys(vms, 3 * SECOND))
+            await relay.gateway.report_seen(dict.fromkeys(vms, 3 * SECOND))
             reports = [body["seconds_ago"] for *_, body in service.asked if body]
             assert {vm: age for part in reports for vm, age in part.items()} == (
                 dict.fromkeys(vms, 3)
             )
             assert len(reports) > 1
             short = {f"vm-{number}": SECOND for number in range(2_001)}
-            await relay.desk.report_seen(short)
+            await relay.gateway.report_seen(short)
             assert [len(body["seconds_ago"]) for *_, body in service.asked[-2:]] == [
                 2_000,
                 1,
             ]
             before = len(service.asked)
             ids = ["E" * 200] * 50
-            await asyncio.gather(*(relay.desk.approve(vm, ids) for vm in vms[:64]))
+            await asyncio.gather(*(relay.gateway.approve(vm, ids) for vm in vms[:64]))
             approvals = [body["approvals"] for *_, body in service.asked[before:]]
             assert [row["vm"] for some in approvals for row in some] == vms[:64]
             for _, _, body in service.asked:

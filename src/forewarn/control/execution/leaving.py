@@ -98,15 +98,15 @@ def put_on(
     if vm.moving_to not in {"", host.name}:
         # The VM moved to another host than the one that reserved capacity for it.
         work.free_host(vm.moving_to)
-    seated = view_assignment.seat(
+    assigned = view_assignment.assign_view(
         work,
         work.vm(moved.name),
         work.scope(vm.scope),
         alone=view_assignment.is_alone(vm.view),
     )
-    if seated.view != vm.view:
+    if assigned.view != vm.view:
         view_assignment.drop_empty_views(work, vm.scope)
-    return seated
+    return assigned
 
 
 def vm_runs_again(work: Work, vm: Vm, *, note: AnyNote | None = None) -> Vm:

@@ -38,7 +38,7 @@ def is_alone(view_id: str) -> bool:
 
 
 def fetch_views(work: Work, view_ids: Collection[str]) -> None:
-    """Read together what `seat` asks for about these views."""
+    """Read together what `assign_view` asks for about these views."""
     fetch(work.tx, View, view_ids)
     enablings = {view_id.partition("/")[0] for view_id in view_ids}
     fetch_answers(work.tx, kinds.VIEWS_OF_ENABLING, enablings)
@@ -59,7 +59,7 @@ def view_of(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> str:
     return view_id
 
 
-def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
+def assign_view(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
     """Assign the VM to its view; return the stored VM."""
     view = need(work.tx, View, view_of(work, vm, scope, alone=alone))
     if vm.view == view.view_id:

@@ -389,11 +389,11 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
         work.free_host(stored.host)
     if (current.scope, current.tenant) != (stored.scope, stored.tenant):
         downtime.change_scope(work, stored)
-    _seat(work, stored, after)
+    _assign_view(work, stored, after)
 
 
-def _seat(work: Work, stored: Vm, after: Vm) -> Vm:
-    return view_assignment.seat(
+def _assign_view(work: Work, stored: Vm, after: Vm) -> Vm:
+    return view_assignment.assign_view(
         work,
         stored,
         work.scope(after.scope),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from forewarn.admin.meters import Reading
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import StandbyState
 from forewarn.cluster.view import ReplicaView, View
 from forewarn.reporting.replicas import ROLE_NAMES
@@ -12,20 +12,20 @@ from forewarn.service import metric_definitions
 
 def readings(
     view: View,
-    seat: Seat,
+    lease_state: LeaseState,
     *,
     now: float,
     takeovers: int,
     passed_on: Mapping[tuple[str, str], int],
 ) -> Iterator[Reading]:
-    """Yield the metrics of the replica that has `view` and `seat`."""
+    """Yield the metrics of the replica that has `view` and `lease_state`."""
     own = next(
         (replica for replica in view.replicas if replica.row.key == view.observer), None
     )
     lacking = _lacking(own)
     age = view.age or 0.0
     unknown = sum(replica.role is None for replica in view.replicas)
-    yield Reading(metric_definitions.CLUSTER_ROLE, {ROLE_NAMES[seat.role]: 1})
+    yield Reading(metric_definitions.CLUSTER_ROLE, {ROLE_NAMES[lease_state.role]: 1})
     if view.term is not None:
         # A 0 would look like a change of the term.
         yield Reading(metric_definitions.CLUSTER_TERM, view.term)
@@ -44,7 +44,8 @@ def readings(
         max(lacking, age) if view.lease is None else lacking,
     )
     yield Reading(
-        metric_definitions.CLUSTER_RENEWAL_AGE, now - seat.renewed if seat.leads else 0
+        metric_definitions.CLUSTER_RENEWAL_AGE,
+        now - lease_state.renewed if lease_state.leads else 0,
     )
     if view.condition is not None:
         yield Reading(metric_definitions.CLUSTER_FEED_ROWS, view.condition.feed_rows)

@@ -24,7 +24,7 @@ from forewarn.cluster.calls import (
     silent,
     watched,
 )
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import Cluster, LeaseRow, ReplicaRow, Role
 from forewarn.cluster.times import Times
 from forewarn.protocol.frozen import changed
@@ -82,7 +82,7 @@ class Keeper:
         self._key, self._url, self._times = key, url, times
         self._known, self._opened = known, opened
         self._lock = threading.Lock()
-        self._seat = Seat(known=remembered)
+        self._lease_state = LeaseState(known=remembered)
         self._beats = Beats()
         self._rounds = 0
         self._took = 0.0
@@ -103,20 +103,20 @@ class Keeper:
     # For other threads
 
     @property
-    def seat(self) -> Seat:
-        """Return the current seat."""
+    def lease_state(self) -> LeaseState:
+        """Return what this replica knows about the lease."""
         with self._lock:
-            return lease.at(self._seat, self._now())
+            return lease.at(self._lease_state, self._now())
 
     @property
     def known(self) -> int:
         """Return the highest number that it has seen in the database, or committed."""
         with self._lock:
-            return max(self._seat.known, self.gate.number)
+            return max(self._lease_state.known, self.gate.number)
 
     def _may_call_in(self, term: int) -> bool:
         with self._lock:
-            return lease.may_call_in(self._seat, term, self._now())
+            return lease.may_call_in(self._lease_state, term, self._now())
 
     def _gate_of(self, term: int, takeover: Commit | None) -> ReplicaGate:
         return ReplicaGate(
@@ -131,15 +131,15 @@ class Keeper:
     def gate_of(self, term: int) -> ReplicaGate:
         """Return the gate of a term; raises NotLeaderError if it has ended."""
         with self._lock:
-            if self._seat.term != term:
+            if self._lease_state.term != term:
                 raise NotLeaderError(f"term {term} of this replica has ended")
             return self.gate
 
     def shown(self, row: ReplicaRow) -> ReplicaRow:
         """Return the row of this replica with its role, for other replicas."""
-        seat, now = self.seat, self._now()
-        led_for = now - self._took if seat.leads else None
-        return changed(row, role=seat.role, led_for=led_for)
+        lease_state, now = self.lease_state, self._now()
+        led_for = now - self._took if lease_state.leads else None
+        return changed(row, role=lease_state.role, led_for=led_for)
 
     def lost(self, term: int) -> None:
         """Note that the database refused a transaction of this term."""
@@ -162,7 +162,10 @@ class Keeper:
         lease runs out.
         """
         with self._lock:
-            term, self._seat = self._seat.term, lease.stopped(self._seat)
+            term, self._lease_state = (
+                self._lease_state.term,
+                lease.stopped(self._lease_state),
+            )
         # Another stop does not release what this one has kept.
         releases = releases and not self._stopping.is_set()
         self._stopping.set()
@@ -187,12 +190,12 @@ class Keeper:
 
     def turn(self) -> float:
         """Look at the lease, or renew it; return the seconds until the next time."""
-        seat = self.seat
-        is_lost = seat.leads and self._lost_term == seat.term
+        lease_state = self.lease_state
+        is_lost = lease_state.leads and self._lost_term == lease_state.term
         try:
-            if seat.leads:
-                self._lead(seat)
-            elif seat.role is not Role.STOPPED:
+            if lease_state.leads:
+                self._lead(lease_state)
+            elif lease_state.role is not Role.STOPPED:
                 self._watch()
         except StoreTooNewError as error:
             self._say_old(error)
@@ -208,18 +211,18 @@ class Keeper:
         return self._seconds()
 
     def _seconds(self) -> float:
-        seat, now = self.seat, self._now()
-        if seat.leads:
-            end = seat.renewed + self._times.renew_every
+        lease_state, now = self.lease_state, self._now()
+        if lease_state.leads:
+            end = lease_state.renewed + self._times.renew_every
             if (until := self.gate.until) is not None:
                 end = min(end, until)
             return max(end - now, 0.0)
-        if seat.role is not Role.FOLLOWS:
+        if lease_state.role is not Role.FOLLOWS:
             return self._times.renew_every
         left = (
             self._times.look_every
-            if seat.seen is None
-            else lease.free_at(seat.seen, self._times, seat.since) - now
+            if lease_state.seen is None
+            else lease.free_at(lease_state.seen, self._times, lease_state.since) - now
         )
         return min(max(left, SOON_SECONDS), self._times.look_every)
 
@@ -229,55 +232,66 @@ class Keeper:
     def _watch(self) -> None:
         known = self._known_now()
         row = self._cluster.lease()
-        seat = self._change(
-            lambda seat, now: lease.saw(seat, row, now=now, known=known)
+        lease_state = self._change(
+            lambda lease_state, now: lease.saw(lease_state, row, now=now, known=known)
         )
-        if seat.role is Role.BEHIND:
+        if lease_state.role is Role.BEHIND:
             self._say_behind()
         self._look_at_beats()
         now = self._now()
-        if seat.seen is None or not lease.may_take(seat, self._times, now):
+        if lease_state.seen is None or not lease.may_take(
+            lease_state, self._times, now
+        ):
             return
-        # Others may read both as soon as the seat is taken.
+        # Others may read both as soon as the state is taken.
         asked_at = self._took = now
         taken = self._cluster.take(
-            seat.seen, holder=self._key, url=self._url, seconds=self._times.lease
+            lease_state.seen, holder=self._key, url=self._url, seconds=self._times.lease
         )
         if taken is None:
             return
         gate = self._gate_of(taken.term, of_takeover(taken, now=self._now()))
         with self._lock:
             self.gate = gate
-            self._seat = seat = lease.took(
-                self._seat, taken, self._times, asked=asked_at, now=self._now()
+            self._lease_state = lease_state = lease.took(
+                self._lease_state, taken, self._times, asked=asked_at, now=self._now()
             )
-        if not seat.leads:  # it was stopped meanwhile, or the database has gone back
+        if (
+            not lease_state.leads
+        ):  # it was stopped meanwhile, or the database has gone back
             self._cluster.release(taken.term)
             return
         log.info("this replica leads in term %s", taken.term)
         self.takeovers += 1
         self._listener.lead(taken)
 
-    def _lead(self, seat: Seat) -> None:
-        if self._lost_term == seat.term:
+    def _lead(self, lease_state: LeaseState) -> None:
+        if self._lost_term == lease_state.term:
             known = self.known
-            self._leave(lambda seat, now: lease.lost(seat, None, now=now, known=known))
+            self._leave(
+                lambda lease_state, now: lease.lost(
+                    lease_state, None, now=now, known=known
+                )
+            )
             return
         now = self._now()
-        if now >= seat.renewed + self._times.renew_every or seat.role is Role.UNSURE:
-            self._renew(seat)
-        if self.seat.leads:
+        if (
+            now >= lease_state.renewed + self._times.renew_every
+            or lease_state.role is Role.UNSURE
+        ):
+            self._renew(lease_state)
+        if self.lease_state.leads:
             self._look_at_replicas()
 
-    def _renew(self, seat: Seat) -> None:
+    def _renew(self, lease_state: LeaseState) -> None:
         known, asked_at = self._known_now(), self._now()
-        row = self._cluster.renew(seat.term)
+        row = self._cluster.renew(lease_state.term)
         self._leave(
-            lambda seat, now: (
-                lease.lost(seat, None, now=now, known=known)
+            lambda lease_state, now: (
+                lease.lost(lease_state, None, now=now, known=known)
                 if row is None
                 else lease.renewed(
-                    seat, row, self._times, asked=asked_at, now=now, known=known
+                    lease_state, row, self._times, asked=asked_at, now=now, known=known
                 )
             )
         )
@@ -315,12 +329,16 @@ class Keeper:
         """Ask whether the database still has the number that another replica has seen."""
         if number > self.known:
             row = self._cluster.lease()
-            self._leave(lambda seat, now: lease.saw(seat, row, now=now, known=number))
+            self._leave(
+                lambda lease_state, now: lease.saw(
+                    lease_state, row, now=now, known=number
+                )
+            )
 
-    def _change(self, step: Callable[[Seat, float], Seat]) -> Seat:
+    def _change(self, step: Callable[[LeaseState, float], LeaseState]) -> LeaseState:
         with self._lock:
-            self._seat = step(self._seat, self._now())
-            return self._seat
+            self._lease_state = step(self._lease_state, self._now())
+            return self._lease_state
 
     def _say_behind(self) -> None:
         if not self._said_behind:
@@ -337,13 +355,13 @@ class Keeper:
             log.error("this replica cannot lead: %s", error)
         self._said_old = True
 
-    def _leave(self, step: Callable[[Seat, float], Seat]) -> None:
+    def _leave(self, step: Callable[[LeaseState, float], LeaseState]) -> None:
         """Take a step of a leader, and say so if its term has ended."""
-        term = self._seat.term
-        seat = self._change(step)
-        if seat.leads or seat.role is Role.STOPPED:
+        term = self._lease_state.term
+        lease_state = self._change(step)
+        if lease_state.leads or lease_state.role is Role.STOPPED:
             return
-        if seat.role is Role.BEHIND:
+        if lease_state.role is Role.BEHIND:
             self._say_behind()
         else:
             log.warning("term %s of this replica has ended", term)

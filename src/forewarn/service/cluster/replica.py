@@ -159,12 +159,14 @@ class Replica:
     @property
     def answers_until(self) -> float:
         """Return the I/O time until which VMs may get the documents of this replica."""
-        return answers_until(self.follower.reading, self.keeper.seat, self.published)
+        return answers_until(
+            self.follower.reading, self.keeper.lease_state, self.published
+        )
 
     @property
     def refuses(self) -> bool:
         """Return whether the database has lost what this replica has seen."""
-        return self.keeper.seat.role is Role.BEHIND
+        return self.keeper.lease_state.role is Role.BEHIND
 
     # The leader
 
@@ -207,7 +209,7 @@ class Replica:
         return list(
             cluster_metrics.readings(
                 self.view(),
-                self.keeper.seat,
+                self.keeper.lease_state,
                 now=self._clock.monotonic(),
                 takeovers=self.keeper.takeovers,
                 passed_on=passed_on,

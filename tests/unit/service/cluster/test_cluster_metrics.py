@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from forewarn.cluster.lease import Seat
+from forewarn.cluster.lease import LeaseState
 from forewarn.cluster.port import Condition, StandbyState
 from forewarn.cluster.view import SILENT_SECONDS, Look, View, looked
 from forewarn.service import metric_definitions
@@ -13,7 +13,7 @@ from tests.unit.cluster.test_view import Watcher, lease, row
 
 def reported(view: View) -> dict[str, Any]:
     readings = cluster_metrics.readings(
-        view, Seat(), now=0.0, takeovers=0, passed_on={}
+        view, LeaseState(), now=0.0, takeovers=0, passed_on={}
     )
     return {reading.meter.name: reading.values for reading in readings}
 

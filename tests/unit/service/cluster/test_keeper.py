@@ -78,7 +78,7 @@ def test_candidate_takes_the_lease_soon_after_it_has_run_out(
     clock = first.clock
     clock.advance(0.05)
     pause = second.keeper.turn()
-    first.keeper._renew(first.keeper.seat)
+    first.keeper._renew(first.keeper.lease_state)
     renewed = clock.monotonic()
     while not second.terms:
         clock.advance(pause)
@@ -90,13 +90,13 @@ def test_paused_leader_finds_out_that_its_term_has_ended(shared: SharedMemory) -
     first, second = pair(shared)
     store = MemoryLeaderStore(shared, 1)
     first.clock.advance(60.0)
-    assert first.keeper.seat.role is Role.UNSURE
+    assert first.keeper.lease_state.role is Role.UNSURE
     second.keeper.turn()
     with pytest.raises(NotLeaderError):
         store.transact(lambda tx: tx.lock_safety_rows(["web"]))
     first.keeper.turn()
     assert first.terms == [1, 0]
-    assert first.keeper.seat.role is Role.FOLLOWS
+    assert first.keeper.lease_state.role is Role.FOLLOWS
 
 
 def test_refused_transaction_ends_the_term_at_once(shared: SharedMemory) -> None:
@@ -148,7 +148,7 @@ def test_slow_answer_extends_nothing_beyond_its_question(shared: SharedMemory) -
     first.clock.advance(1.0)
     first.line.during = {"send renew": [1.5], "answer renew": [1.5]}
     first.keeper.turn()
-    assert first.keeper.seat.role is Role.UNSURE
+    assert first.keeper.lease_state.role is Role.UNSURE
     first.keeper.turn()
     assert first.keeper.gate.may_act()
 
@@ -181,7 +181,7 @@ def test_replica_does_not_lead_a_database_that_lost_transactions(
     second.clock.advance(3.0)
     second.keeper.turn()
     assert second.terms == []
-    assert second.keeper.seat.role is Role.BEHIND
+    assert second.keeper.lease_state.role is Role.BEHIND
     assert len(caplog.records) == 1
 
 
@@ -204,7 +204,7 @@ def test_leader_notices_that_the_database_lost_its_own_transaction(
     lose_last(shared, first, second)
     first.clock.advance(1.0)
     first.keeper.turn()
-    assert first.keeper.seat.role is Role.BEHIND
+    assert first.keeper.lease_state.role is Role.BEHIND
     assert first.terms == [1, 0]
     assert not first.keeper.gate.may_act()
 
@@ -224,7 +224,7 @@ def test_leader_notices_that_another_replica_has_seen_more_than_the_database(
         first.clock.advance(1.0)
     third.keeper.turn()
     assert third.terms == [2, 0]
-    assert third.keeper.seat.role is Role.BEHIND
+    assert third.keeper.lease_state.role is Role.BEHIND
 
 
 def test_replica_that_is_started_again_remembers_what_it_has_seen(
@@ -242,7 +242,7 @@ def test_replica_that_is_started_again_remembers_what_it_has_seen(
             again.keeper.turn()
             again.clock.advance(3.0)
         assert again.terms == []
-        assert again.keeper.seat.role is Role.BEHIND
+        assert again.keeper.lease_state.role is Role.BEHIND
         assert not again.answers(0)
 
 
@@ -258,7 +258,7 @@ def test_row_of_a_replica_that_ended_says_nothing_about_the_database(
     for _ in range(12):
         third.keeper.turn()
         first.clock.advance(1.0)
-    assert (third.terms, third.keeper.seat.role) == ([2], Role.LEADS)
+    assert (third.terms, third.keeper.lease_state.role) == ([2], Role.LEADS)
     assert shared.replicas == {}
 
 
@@ -279,7 +279,7 @@ def test_leader_that_was_refused_does_not_follow_a_database_that_lost_transactio
     assert not first.answers(0)
     for _ in range(2):
         first.keeper.turn()
-    assert first.keeper.seat.role is Role.BEHIND
+    assert first.keeper.lease_state.role is Role.BEHIND
     assert first.terms == [1, 0]
 
 
@@ -292,7 +292,7 @@ def test_replica_of_an_old_version_does_not_lead_and_says_so_once(
     for _ in range(2):
         second.clock.advance(3.0)
         assert second.keeper.turn() == pytest.approx(1.0)
-    assert (second.terms, second.keeper.seat.role) == ([], Role.FOLLOWS)
+    assert (second.terms, second.keeper.lease_state.role) == ([], Role.FOLLOWS)
     [message] = caplog.messages
     assert message.startswith("this replica cannot lead: a newer forewarn")
     first.keeper.turn()
@@ -302,7 +302,7 @@ def test_replica_of_an_old_version_does_not_lead_and_says_so_once(
 def test_released_lease_is_taken_at_once(shared: SharedMemory) -> None:
     first, second = pair(shared)
     first.keeper.stop()
-    assert first.keeper.seat.role is Role.STOPPED
+    assert first.keeper.lease_state.role is Role.STOPPED
     second.keeper.turn()
     assert second.terms == [2]
 

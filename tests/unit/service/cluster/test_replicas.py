@@ -452,7 +452,7 @@ async def test_replica_that_leads_again_at_once_decides_in_its_new_term() -> Non
         old = first.service._deciding
         # The event loop waits here.
         processes.eventually(
-            lambda: replica.keeper.seat.term, lambda term: term > other.term
+            lambda: replica.keeper.lease_state.term, lambda term: term > other.term
         )
         await until(lambda: first.service._deciding not in {None, old})
         order = {"hosts": ["h1"], "impact": "freeze"}

@@ -14,7 +14,7 @@ def shared() -> SharedMemory:
 
 def approve(replica: Replica, store: MemoryLeaderStore) -> int:
     """Commit an approval in the term of `store`; return the place that its answer awaits."""
-    term = replica.keeper.seat.term
+    term = replica.keeper.lease_state.term
     gate = replica.keeper.gate_of(term)
     gate.use(lambda: store.number)
     store.transact(lambda tx: tx.lock_safety_rows(["web"]))

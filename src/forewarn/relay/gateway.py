@@ -13,7 +13,7 @@ from forewarn.relay.knowledge import Knowledge, Position, position_of
 _UNKNOWN = 404
 
 
-class Desk(Forwarder):
+class RelayGateway(Forwarder):
     """The gateway of the metadata endpoint (metadata.gateway.ControlGateway)."""
 
     def __init__(
