@@ -160,7 +160,8 @@ def _named_or_selected(
     call: Call, entry: Entry, key: str
 ) -> tuple[list[str], dict[str, str]]:
     """Return the names, typed and from a file, and the selectors: one is empty."""
-    names, selection = [*call.texts(key), *lines_of_file(call)], selectors(call)
+    names = [*call.texts(key), *lines_of_file(call)]
+    selection = selectors(call, "rollout")
     if names and selection:
         raise CommandError(
             Exit.USAGE,

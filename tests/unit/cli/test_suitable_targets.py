@@ -201,3 +201,19 @@ def test_windows_of_a_tenant_are_set_for_scopes_without_vms_too(
     assert (ended.status, ended.err) == (0, "")
     scopes = json.loads(ended.out)["scopes"]
     assert {scope["scope"] for scope in scopes} == {"print", "empty"}
+
+
+def test_events_of_a_rollout_are_approved(service: Served, forewarn: Run) -> None:
+    service.do(lambda: service.gateway.enable("web_0"))
+    forewarn("reboot", "db_1", "--not-before", "+5h")
+    begins = ("--not-before", "+5h")
+    forewarn("maintain", "h1", "h2", "--impact", "reboot", *begins, *WHY)
+    (rollout,) = json.loads(forewarn("rollout", "list", "--json").out)
+    ended = forewarn("approve", "--rollout", rollout["rollout"], "--json", *WHY)
+    assert (ended.status, ended.err) == (0, "")
+    approved = json.loads(ended.out)["approved"]
+    assert {event["scope"] for event in approved} == {"web", "db"}
+    assert {vm for event in approved for vm in event["Resources"]} == {"web_0", "db_0"}
+    ended = forewarn("approve", "--rollout", rollout["rollout"])
+    assert ended.status == 4
+    assert "nothing to approve matches --rollout ro-" in ended.err

@@ -48,6 +48,11 @@ _REVISION = Option(
 )
 
 
+_ROLLOUT = Option(
+    name="--rollout", metavar="ROLLOUT", help="Only events of this rollout."
+)
+
+
 def command(entry: Entry) -> Command:
     """Return the command of a verb."""
     targets = Option(
@@ -66,6 +71,8 @@ def command(entry: Entry) -> Command:
         options=(
             targets,
             *((*SELECTORS, NAMES_FILE) if entry.targets.is_list else ()),
+            # `cancel` takes the rollout itself.
+            *((_ROLLOUT,) if entry.targets.kind is Kind.EVENT else ()),
             *map(_option, entry.arguments),
             *((*SELECTORS, NAMES_FILE) if takes_hosts else ()),
             REASON,
