@@ -19,7 +19,10 @@ PROSE = frozenset(
     {"description", "detail", "hint", "message", "note", "reason", "said", "sentence"}
     | {"text", "what", "why"}
 )
-"""Attributes that hold sentences."""
+"""Attributes that hold sentences, and members of answers."""
+
+TEXTS_OF_VALUES = frozenset({"actor", "approved_by", "blocked_by"})
+"""Members of answers that show values beside them, as texts."""
 
 MATCHING = frozenset(
     {"count", "endswith", "find", "index", "partition", "removeprefix", "removesuffix"}
@@ -76,10 +79,38 @@ def modules(*directories: str) -> Iterator[tuple[str, ast.Module]]:
 
 
 def is_prose(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr in PROSE
+    return (isinstance(node, ast.Attribute) and node.attr in PROSE) or is_text(node)
+
+
+def is_text(node: ast.expr) -> bool:
+    """Return whether a node is a member with a sentence in an answer of the API."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=key)):
+            return key in PROSE | TEXTS_OF_VALUES
+        case _:
+            return False
+
+
+def compares_texts(node: ast.AST) -> bool:
+    """Return whether members of answers are compared, or used as keys."""
+    match node:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            if isinstance(operator, ast.Eq | ast.NotEq):
+                return any(map(is_text, (left, right)))
+            return isinstance(operator, ast.In | ast.NotIn) and is_text(left)
+        case ast.DictComp(key=key) | ast.SetComp(elt=key):
+            return is_text(key)
+        case ast.Call(func=ast.Attribute(attr=name), args=args):
+            return name in {"isdisjoint", "issubset", "issuperset"} and any(
+                map(is_text, args)
+            )
+        case _:
+            return False
 
 
 def matches_prose(node: ast.AST) -> bool:
+    if compares_texts(node):
+        return True
     match node:
         case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in MATCHING:
             return is_prose(value)
@@ -102,7 +133,7 @@ def test_no_code_matches_sentences() -> None:
         f"{name}:{node.lineno}: {ast.unparse(node)}": name
         for name, module in modules("")
         for node in ast.walk(module)
-        if isinstance(node, ast.Call | ast.Compare) and matches_prose(node)
+        if isinstance(node, ast.expr) and matches_prose(node)
     }
     wrong = [path for path, name in places.items() if name not in NO_PROSE]
     assert not wrong, "\n".join(wrong)

@@ -23,6 +23,7 @@ ExplainedOperation = shape(
     state=str,
     status=str,
     blocked_by=list[str],
+    blockers=(list_of(BlockerShape), "The same reasons as values."),
 )
 
 ExplanationShape = shape(

@@ -274,7 +274,7 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
 def _report(entry: AuditEntry, lookups: Lookups, *, is_brief: bool) -> dict[str, Any]:
     report = reports.audit_report(entry, lookups.visit_of(entry))
     if is_brief:
-        report["detail"] = report["detail"].partition("\n")[0]
+        report["detail"] = next(iter(report["detail"].splitlines()), "")
     return report
 
 

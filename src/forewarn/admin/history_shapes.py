@@ -42,6 +42,7 @@ ApprovalShape = shape(
     scope=str,
     tenant=str,
     status=str,
+    needs_approval=(bool, "False: it reports a failure."),
     approved_by=str | None,
     approved=str | None,
     started=str | None,

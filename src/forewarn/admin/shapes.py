@@ -40,6 +40,7 @@ EventInOperation = shape(
     tenant=str,
     status=(str, "Scheduled, Started or Removed."),
     resources=(list[str], "Names of VMs, as on the wire."),
+    needs_approval=(bool, "False: it reports a failure."),
     approved_by=(
         str | None,
         "A VM's name, or another actor in parentheses; null if not approved.",
@@ -169,6 +170,7 @@ EventShape = shape(
     scope=str,
     tenant=str,
     vms=(list[str], "The resources' names in the fleet."),
+    needs_approval=(bool, "False: it reports a failure."),
     approved_by=str | None,
     approved=str | None,
     created=str,

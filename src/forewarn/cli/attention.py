@@ -230,9 +230,9 @@ def explain(call: Call) -> int:
 def explanation_lines(answer: Json) -> Iterator[str]:
     """Yield the text of an explanation."""
     name = (
-        answer["what"]
-        if answer["id"] in answer["what"]
-        else f"{answer['id']}, {answer['what']}"
+        f"{answer['id']}, {answer['what']}"
+        if answer["kind"] in _WITH_ID
+        else answer["what"]
     )
     yield f"{name}: {answer['state']}"
     yield from _reasons(answer)
@@ -262,6 +262,12 @@ def _command_for_more(answer: Json) -> str:
     return f"operations {_OPTIONS[kind]} {name}"
 
 
+_WITH_ID = frozenset(
+    {"campaign", "event", "operation", "place", "request", "rollout", "visit"}
+)
+"""Kinds of objects whose text does not have their ID."""
+
+
 def _operations(answer: Json, operations: list[Json]) -> Iterator[str]:
     """Yield the operations of an object: with their reasons if they are few.
 
@@ -277,7 +283,7 @@ def _operations(answer: Json, operations: list[Json]) -> Iterator[str]:
             continue
         yield ""
         yield head
-        if operation["blocked_by"] == answer["blocked_by"]:
+        if operation["blockers"] == answer["blockers"]:
             yield operation["status"]
         else:
             yield from _reasons(operation)

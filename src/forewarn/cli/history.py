@@ -102,14 +102,14 @@ def availability(call: Call) -> int:
     rows: list[Json] = []
     total: dict[str, Any] = {}
     # The pages have windows of different scopes, and the other holds in common.
-    holds: dict[str, Json] = {}
+    holds: dict[tuple[str, str], Json] = {}
     several: float | None = None
     client = Client.of(call)
     while True:
         page = client.get("availability", query)
         rows += page["vms"]
         total = _plus(total, page["total"])
-        holds |= {hold["message"]: hold for hold in page["holds"]}
+        holds |= {(hold["kind"], hold["name"]): hold for hold in page["holds"]}
         if several is None:
             several = page["several_domains_down_seconds"]
         if page["next"] is None:

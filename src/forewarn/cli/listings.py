@@ -10,9 +10,6 @@ from forewarn.texts import count
 
 Json = Mapping[str, Any]
 
-FAILURE = "(failure)"
-"""The approver of a failure's event in the API: no approval is needed."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
@@ -97,7 +94,7 @@ def cordons_of(host: Json) -> str:
 
 def approved(events_: Sequence[Json]) -> str:
     """Return the number of approved events: `2/15`, without events of failures."""
-    wanted = [event for event in events_ if event["approved_by"] != FAILURE]
+    wanted = [event for event in events_ if event["needs_approval"]]
     approved_count = sum(1 for event in wanted if event["approved_by"])
     return f"{approved_count}/{len(wanted)}" if wanted else "-"
 

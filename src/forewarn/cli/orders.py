@@ -10,7 +10,7 @@ from forewarn.cli.campaigns import show_campaign
 from forewarn.cli.choices import choice_line
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
-from forewarn.cli.listings import FAILURE, OPERATIONS, cordons_of, what
+from forewarn.cli.listings import OPERATIONS, cordons_of, what
 from forewarn.cli.lists import show
 from forewarn.cli.selecting import campaign_hosts, selectors, targets
 from forewarn.cli.times import with_offset
@@ -116,7 +116,7 @@ def _approval(event: Json) -> str:
 
     An approval that comes too late is accepted without an error, and changes nothing.
     """
-    if event["approved_by"] == FAILURE:
+    if not event["needs_approval"]:
         return (
             "reports a failure, which needs no approval: the approval changes nothing"
         )

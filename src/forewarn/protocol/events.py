@@ -7,7 +7,7 @@ depend on the VM that reads them or on the api-version.
 from __future__ import annotations
 
 from forewarn.instants import Micros
-from forewarn.protocol.actors import Actor
+from forewarn.protocol.actors import NO_NOTICE, Actor
 from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.frozen import frozen_dataclass, same_as
 
@@ -128,6 +128,11 @@ class Event:
     def approved_by(self) -> str:
         """Return the approver as text; empty: not approved."""
         return "" if self.approver is None else self.approver.as_approver
+
+    @property
+    def needs_approval(self) -> bool:
+        """Return whether an approval can mean anything: a failure needs none."""
+        return self.approver != NO_NOTICE
 
     @property
     def awaits_approval(self) -> bool:

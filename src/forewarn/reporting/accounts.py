@@ -86,6 +86,7 @@ def _approval(event: Event) -> Json:
         "scope": event.scope,
         "tenant": event.tenant,
         "status": event.status.value,
+        "needs_approval": event.needs_approval,
         "approved_by": event.approved_by or None,
         "approved": instant_or_none(event.approved_at),
         "started": instant_or_none(event.started_at),

@@ -11,7 +11,6 @@ from forewarn.control.transactions.publishing import events_for
 from forewarn.fleet.model import Span, Vm, VmState
 from forewarn.instants import DAY, Micros, cut_to_second, sortable
 from forewarn.protocol import views
-from forewarn.protocol.actors import NO_NOTICE
 from forewarn.protocol.blockers import (
     Blocker,
     Deferred,
@@ -87,7 +86,7 @@ def _live(reader: Reader, vm: Vm, view: View, event: Event, *, now: Micros) -> O
         status=event.status,
         is_affected=event.names(vm.name),
         # A failure counts as approved from the start, without an approver.
-        is_approved=event.is_approved and event.approver != NO_NOTICE,
+        is_approved=event.is_approved and event.needs_approval,
         waiting=tuple(_waiting(reader, vm, view, event, operation, now=now)),
     )
 

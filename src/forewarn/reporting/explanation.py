@@ -1,7 +1,7 @@
 """The parts of every explanation: its members, its open operations and their reasons."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -9,7 +9,7 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.rules.remedies import actionable_first
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker, NotItsTurn, bounded
-from forewarn.protocol.operations import Operation
+from forewarn.protocol.operations import Operation, OperationState
 from forewarn.reporting.blocker_reports import blocker_report, blocker_reports
 from forewarn.store.port import Reader
 from forewarn.wording import explained, operators
@@ -70,12 +70,15 @@ def of_operations(
     *,
     now: Micros,
     waiting: WaitingHosts | None = None,
+    own: Collection[AnyBlocker] | None = None,
 ) -> tuple[list[Json], list[Json]]:
     """Return the explanations of some operations, and their reasons without
     duplicates.
 
     Of several operations, a kind of reason has a few sentences and a count. In a rollout,
-    the hosts that wait only for their turn have one reason together.
+    the hosts that wait only for their turn have one reason together. `own` are the
+    blockers of the object itself, which are left out here, with Planned operations that
+    have no others.
     """
 
     def limited(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
@@ -95,10 +98,19 @@ def of_operations(
                 isinstance(blocker, NotItsTurn) for blocker in blockers
             ):
                 continue
+        if (
+            own is not None
+            and operation.state is OperationState.PLANNED
+            and all(blocker in own for blocker in blockers)
+        ):
+            continue
         reports = blocker_reports(reader, operation, blockers, now=now)
         for blocker, report in zip(blockers, reports, strict=True):
-            if waiting is None or not isinstance(blocker, NotItsTurn):
+            is_turn = waiting is not None and isinstance(blocker, NotItsTurn)
+            if not is_turn and blocker not in (own or ()):
                 reasons.setdefault(blocker, report)
+        shown = limited(blockers)
+        known = dict(zip(blockers, reports, strict=True))
         documents.append(
             {
                 "operation": operation.operation_id,
@@ -108,7 +120,11 @@ def of_operations(
                     operators.standing(operation, blockers, now=now),
                     explained.freeze_of_migration(operation),
                 ),
-                "blocked_by": operators.reasons(limited(blockers)),
+                "blocked_by": operators.reasons(shown),
+                "blockers": [
+                    known.get(blocker) or blocker_report(blocker, now=now)
+                    for blocker in shown
+                ],
             }
         )
     merged = _merged_turn(turns, waiting)

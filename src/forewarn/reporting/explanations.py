@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
+from forewarn.campaigns.gate import Gate
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
@@ -193,17 +194,15 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
         ),
         EXPLAINED_MAX,
     )
-    documents, reasons = of_operations(reader, list(first), now=now)
     left = 0 if campaign.has_ended else campaign.left
-    own = [] if campaign.has_ended else _gate_of(reader, request, campaign, now=now)
-    own_texts = {entry["text"] for entry in own}
+    gate = (
+        Gate()
+        if campaign.has_ended
+        else shared_limit.ask(reader, request, campaign, now=now)
+    )
+    own = () if gate.blocker is None else (gate.blocker,)
     # A host that waits only for the campaign adds nothing to the campaign's own reasons.
-    documents = [
-        document
-        for document in documents
-        if document["state"] != OperationState.PLANNED.value
-        or not own_texts.issuperset(document["blocked_by"])
-    ]
+    documents, reasons = of_operations(reader, list(first), now=now, own=own)
     deferred = deferred_count(reader, campaign)
     counts = {
         "Done": campaign.done,
@@ -226,8 +225,8 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
             ),
         ),
         blockers=[
-            *own,
-            *(reason for reason in reasons if reason["text"] not in own_texts),
+            *_report_of(gate, now=now),
+            *reasons,
         ],
         counts=Counter(counts),
         operations=documents,
@@ -235,11 +234,8 @@ def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Js
     )
 
 
-def _gate_of(
-    reader: Reader, request: Request, campaign: CampaignRecord, *, now: Micros
-) -> list[Json]:
+def _report_of(gate: Gate, *, now: Micros) -> list[Json]:
     """Return why the campaign announces no further host, as values."""
-    gate = shared_limit.ask(reader, request, campaign, now=now)
     if gate.blocker is None:
         return []
     documents = blocker_report(gate.blocker, now=now)

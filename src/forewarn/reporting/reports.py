@@ -116,6 +116,7 @@ def _event_in_operation(event: Event) -> Json:
         "tenant": event.tenant,
         "status": event.status.value,
         "resources": [resource.name for resource in event.resources],
+        "needs_approval": event.needs_approval,
         "approved_by": event.approved_by or None,
     }
 

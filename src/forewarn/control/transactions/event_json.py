@@ -33,6 +33,7 @@ def event_report(event: Event) -> dict[str, Any]:
         "scope": event.scope,
         "tenant": event.tenant,
         "vms": [resource.vm for resource in event.resources],
+        "needs_approval": event.needs_approval,
         "approved_by": event.approved_by or None,
         "approved": instant_or_none(event.approved_at),
         "created": format_instant(event.created),
@@ -75,6 +76,7 @@ _TO_TENANT: Mapping[str, Callable[[Any, Aliases], Any]] = {
     "scope": _same,
     "tenant": _same,
     "vms": _same,
+    "needs_approval": _same,
     # The sender replaces it by the redacted actor of the message.
     "approved_by": _same,
     "approved": _second,
