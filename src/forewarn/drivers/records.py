@@ -20,11 +20,12 @@ from typing import Any, cast
 from forewarn.drivers import program_output, shim
 from forewarn.drivers.marks import Reading, Trace, mark_of
 from forewarn.drivers.port import Call, CallVm, DriverError
+from forewarn.drivers.step_notes import step_from
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros
 from forewarn.problems import hint_for
 from forewarn.protocol.enumerations import Enumeration
-from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.operations import Action
 from forewarn.texts import readable
 
@@ -105,24 +106,13 @@ def _note_of_step(plan: Plan, step: HostStep) -> dict[str, Any]:
     return {**about, "arguments": request["arguments"], **limits, "runs": runs}
 
 
-def _step_from(note: dict[str, Any]) -> HostStep | None:
-    # Records of 0.1.0 have no host steps.
-    if not note.get("step"):
-        return None
-    return HostStep(
-        kind=StepKind(note["step"]),
-        name=note["name"],
-        arguments=tuple(sorted(note["arguments"].items())),
-    )
-
-
 def plan_from(note: dict[str, Any]) -> Plan:
     """Return the call of a note; raises KeyError, ValueError, TypeError."""
     runs = tuple(
         Run(vm=run["vm"], to_host=run["to_host"], words=tuple(run["words"]))
         for run in note["runs"]
     )
-    step = _step_from(note)
+    step = step_from(note)
     return Plan(
         call=Call(
             operation_id=note["operation"],

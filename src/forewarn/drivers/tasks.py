@@ -20,6 +20,7 @@ from forewarn.drivers.port import (
     VmResult,
     VmVerdict,
 )
+from forewarn.drivers.step_notes import step_from
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.enumerations import Enumeration
 from forewarn.protocol.host_steps import HostStep, StepKind
@@ -422,17 +423,6 @@ def _note_of_step(step: HostStep, call: Call) -> Note:
     }
 
 
-def _step_from(note: Note) -> HostStep | None:
-    # Journals of 0.1.0 have no host steps.
-    if not note.get("step"):
-        return None
-    return HostStep(
-        kind=StepKind(note["step"]),
-        name=note["name"],
-        arguments=tuple(sorted(note["arguments"].items())),
-    )
-
-
 def task_from(note: Note) -> Task:
     """Return the task of a note."""
     return Task(
@@ -443,7 +433,7 @@ def task_from(note: Note) -> Task:
             host=note["host"],
             vms=tuple(CallVm(vm=vm, to_host=to_host) for vm, to_host in note["vms"]),
             duration_seconds=-1,
-            step=_step_from(note),
+            step=step_from(note),
             campaign=note.get("campaign", ""),
         ),
         begun=note["begun"],

@@ -20,8 +20,6 @@ _ORDER = (
 )
 """The states by what a lane shows first: work hides notices, and both hide the past."""
 
-_RANK = {state: place for place, state in enumerate(_ORDER)}
-
 
 class Stretch(NamedTuple):
     """The time of a host in one state."""

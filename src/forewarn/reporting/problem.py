@@ -1,6 +1,5 @@
 """Problems that need attention, as values."""
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -8,39 +7,7 @@ from typing import Any
 
 from forewarn.drivers.port import Sighting
 from forewarn.instants import Micros, format_instant, sortable
-
-
-class ProblemKind(enum.Enum):
-    """Kinds of problems, the worst first."""
-
-    NOT_READY = "not-ready"
-    DATABASE_LOST = "database-lost"
-    NO_LEADER = "no-leader"
-    BRAKE = "brake"
-    VMS_STOPPED = "vms-stopped"
-    VM_DOWN = "vm-down"
-    VM_NOT_RUNNING = "vm-not-running"
-    OUTCOME_UNKNOWN = "outcome-unknown"
-    DRIVER_FAILING = "driver-failing"
-    VISIT_FAILED = "visit-failed"
-    VISIT_LATE = "visit-late"
-    CAMPAIGN_HALTED = "campaign-halted"
-    SHARED_HOST = "shared-host"
-    APPROVAL_LATE = "approval-late"
-    RELAY_SILENT = "relay-silent"
-    HELD = "held"
-    NO_STANDBY = "no-standby"
-    LEADER_CHANGES = "leader-changes"
-    REPLICA_BEHIND = "replica-behind"
-    LEASES_DIFFER = "leases-differ"
-    CAMPAIGN_FAILED_HOSTS = "campaign-failed-hosts"
-    CAMPAIGN_WAITS = "campaign-waits"
-    CAMPAIGN_STALLED = "campaign-stalled"
-    NO_COMMON_WINDOW = "no-common-window"
-    BLACKOUT = "blackout"
-    WEBHOOK_LATE = "webhook-late"
-    HOST_CORDONED = "host-cordoned"
-
+from forewarn.verbs.problem_kinds import ProblemKind
 
 _RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
 

@@ -396,7 +396,6 @@ RELAY_OF_HOST: Query[RelayLink] = Query(
 RELAYS_SILENT: Query[RelayLink] = Query(
     "relays_silent", RelayLink, lambda link: ("",) if link.silent_since else ()
 )
-ALL_TALLIES: Query[Tally] = Query("all_tallies", Tally, everything)
 
 UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(
     "unsteady_domains",

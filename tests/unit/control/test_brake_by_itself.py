@@ -83,9 +83,10 @@ def brake_of(world: World) -> Brake | None:
 
 
 def tallies(world: World) -> dict[str, int]:
-    """Return the tallies without those of pools and of hosts at one place."""
-    counted = world.read(lambda reader: list(every(reader, kinds.ALL_TALLIES)))
-    return {row.name: row.count for row in counted if not {"/", "="} & {*row.name}}
+    """Return the tallies of hosts and losses of the whole fleet, those above 0."""
+    names = ("hosts", "lost hosts", "lost vms")
+    found = world.read(lambda reader: [reader.get(Tally, name) for name in names])
+    return {tally.name: tally.count for tally in found if tally is not None}
 
 
 def why_brake(reader: Reader) -> BrakeOn:
