@@ -42,6 +42,7 @@ OF_ERRORS = {
     "control/requests/approvals.py": {"_not_shown"},
     "control/requests/choices.py": {"text"},
     "control/requests/campaign_changes.py": {"change"},
+    "control/requests/campaign_starts.py": {"_changed"},
     "control/requests/campaigns.py": {"resume"},
     "control/requests/cordons.py": {"cordon"},
     "control/requests/fleet_changes.py": {"_check_removes_nothing"},

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.requests import verbs
+from forewarn.control.requests import campaign_starts, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action
-from forewarn.reporting import campaign_plans
 from forewarn.service.simulation.fleet_copy import copy_fleet
 from forewarn.service.simulation.play import SimulationRequest, play
 from forewarn.store import kinds
@@ -112,9 +111,9 @@ def refused(world: World) -> set[str]:
     if not hosts:
         return set()
     text = text_of(*sorted(hosts))
-    planned = campaign_plans.plan_request(text, Policy(), now=world.now)
+    planned = campaign_starts.plan_request(text, Policy(), now=world.now)
     try:
-        plan = world.read(lambda reader: campaign_plans.plan_of(reader, planned))
+        plan = world.read(lambda reader: campaign_starts.plan_of(reader, planned))
     except RefusedError:
         return hosts
     return {refusal.host for refusal in plan.refusals}

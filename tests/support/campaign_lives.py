@@ -5,7 +5,7 @@ from typing import Any
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.text import CampaignFileError, CampaignText
-from forewarn.control.requests import campaign_changes, campaigns
+from forewarn.control.requests import campaign_changes, campaign_starts, campaigns
 from forewarn.control.requests.verbs import campaign_hosts
 from forewarn.control.rules.policy import BrakeLimits, Policy
 from forewarn.control.transactions.work import Work
@@ -13,7 +13,6 @@ from forewarn.instants import HOUR, MINUTE, SECOND, format_instant
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import RequestState
 from forewarn.protocol.verbs import Verb
-from forewarn.reporting import campaign_plans
 from forewarn.settings.amounts import Amount
 from tests.support.campaign_watcher import CampaignWatcher
 from tests.support.lives import Life
@@ -135,13 +134,13 @@ class CampaignLife(Life):
             f"{STEPS if has_steps else ''}"
         )
         file = CampaignText(name="campaign.toml", text=text)
-        planned = campaign_plans.plan_request(
+        planned = campaign_starts.plan_request(
             file, self.world.plane.policy, now=self.world.now
         )
         try:
             prepared = self.world.read(
-                lambda reader: campaign_plans.prepared_of(
-                    reader, campaign_plans.plan_of(reader, planned), file
+                lambda reader: campaign_starts.prepared_of(
+                    reader, campaign_starts.plan_of(reader, planned), file
                 )
             )
         except (RefusedError, CampaignFileError):

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.requests import campaigns
+from forewarn.control.requests import campaign_starts, campaigns
 from forewarn.control.transactions.work import Work
 from forewarn.protocol.operations import Operation, OperationState, Request
-from forewarn.reporting import campaign_plans
 from forewarn.reporting.campaigns import campaign_report
 from tests.support.rollouts import PLANNED
 from tests.support.worlds import World
@@ -48,15 +47,15 @@ def start_text(
 ) -> CampaignRecord:
     """Plan the campaign of a file, and start this plan."""
     text = CampaignText(name="campaign.toml", text=written)
-    planned = campaign_plans.plan_request(
+    planned = campaign_starts.plan_request(
         text,
         world.plane.policy,
         now=world.now,
         host_steps=world.driver.host_steps(),
     )
     prepared = world.read(
-        lambda reader: campaign_plans.prepared_of(
-            reader, campaign_plans.plan_of(reader, planned), text
+        lambda reader: campaign_starts.prepared_of(
+            reader, campaign_starts.plan_of(reader, planned), text
         )
     )
     order = world.order(lambda work: campaigns.start(work, prepared), actor="alice")

@@ -6,13 +6,12 @@ campaign stores, or with an error. It changes nothing.
 
 from forewarn.campaigns.plan_progress import ReportProgress
 from forewarn.campaigns.prepared import Prepared
-from forewarn.reporting.campaign_plans import (
-    Planned,
+from forewarn.control.requests.campaign_starts import (
     PlanRequest,
     StartRequest,
-    planned,
     prepared,
 )
+from forewarn.reporting.campaign_plans import Planned, planned
 from forewarn.service import planning_process
 from forewarn.store.snapshot import Source, reading
 

@@ -30,8 +30,8 @@ from forewarn.store.snapshot import Source
 
 if TYPE_CHECKING:
     from forewarn.campaigns.prepared import Prepared
+    from forewarn.control.requests.campaign_starts import PlanRequest
     from forewarn.control.rules.abilities import Abilities
-    from forewarn.reporting.campaign_plans import PlanRequest
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -210,14 +210,14 @@ class CampaignPlans:
 
         Raises the errors of `plan`.
         """
-        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+        from forewarn.control.requests import campaign_starts  # noqa: PLC0415
 
-        request = campaign_plans.StartRequest(
+        request = campaign_starts.StartRequest(
             plan=self._request(text, hosts_max=0, now=now),
             digest=digest,
             seen=self._seen.of(digest),
         )
-        return await self._made(text, request, campaign_plans.prepared)
+        return await self._made(text, request, campaign_starts.prepared)
 
     def has_seen(self, digest: str) -> bool:
         """Return whether the plan with a digest was made here, and is remembered."""
@@ -226,10 +226,10 @@ class CampaignPlans:
     def _request(
         self, text: CampaignText, *, hosts_max: int, now: Micros
     ) -> "PlanRequest":
-        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+        from forewarn.control.requests import campaign_starts  # noqa: PLC0415
 
         self._check(text)
-        return campaign_plans.plan_request(
+        return campaign_starts.plan_request(
             text,
             self.policy,
             now=now,

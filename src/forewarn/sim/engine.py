@@ -342,9 +342,10 @@ class EngineOperatorGateway:
     async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
         """Return the plan of a campaign file as JSON."""
         # Few simulations plan campaigns, and the planner takes long to load.
+        from forewarn.control.requests import campaign_starts  # noqa: PLC0415
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
-        request = campaign_plans.plan_request(
+        request = campaign_starts.plan_request(
             text,
             self._engine.plane.policy,
             now=self._engine.now,
@@ -386,20 +387,20 @@ class EngineOperatorGateway:
         check: Check | None = None,
     ) -> Result:
         """Start the campaign of a file if its plan still has this digest."""
-        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+        from forewarn.control.requests import campaign_starts  # noqa: PLC0415
 
-        plan = campaign_plans.plan_request(
+        plan = campaign_starts.plan_request(
             text,
             self._engine.plane.policy,
             now=self._engine.now,
             host_steps=self._engine.driver.host_steps(),
         )
-        request = campaign_plans.StartRequest(
+        request = campaign_starts.StartRequest(
             plan=plan, digest=digest, seen=self._seen.of(digest)
         )
         return await start_prepared(
             self,
-            lambda: self.read(lambda reader: campaign_plans.prepared(reader, request)),
+            lambda: self.read(lambda reader: campaign_starts.prepared(reader, request)),
             who=who,
             once=once,
             check=check,

@@ -6,6 +6,7 @@ Tenants get the same texts of values that were redacted before.
 from collections.abc import Iterable
 from typing import assert_never
 
+from forewarn.campaigns.plan_drift import DriftedError
 from forewarn.instants import (
     Micros,
     describe_duration,
@@ -96,7 +97,7 @@ from forewarn.store.records import (
     VmMove,
 )
 from forewarn.verbs.roles import READ_ONLY, role_names
-from forewarn.wording import down, holds, places, rollouts
+from forewarn.wording import down, drifts, holds, places, rollouts
 from forewarn.wording.contradictions import contradiction
 from forewarn.wording.more import more
 from forewarn.wording.tenants import redacted
@@ -240,7 +241,10 @@ def _cause(cause: Cause) -> str:
 def refusal(error: ForewarnError) -> str:
     """Return the message of an error, with the reasons in its values."""
     because = error.because if isinstance(error, HinderedError) else ()
-    return JOINT.join([error.message, *reasons(because)])
+    message = error.message
+    if isinstance(error, DriftedError):
+        message = f"{message}: {drifts.drift(error.drift)}"
+    return JOINT.join([message, *reasons(because)])
 
 
 # The end of an operation

@@ -9,7 +9,14 @@ from typing import Any
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.execution import ending, release
-from forewarn.control.requests import brake, campaigns, cordons, failures, rollouts
+from forewarn.control.requests import (
+    brake,
+    campaign_starts,
+    campaigns,
+    cordons,
+    failures,
+    rollouts,
+)
 from forewarn.control.rules import campaign_hosts, waits
 from forewarn.control.rules.policy import BrakeLimits, Policy
 from forewarn.control.transactions.work import Work
@@ -23,7 +30,6 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.reporting import campaign_plans
 from forewarn.settings.amounts import Amount
 from forewarn.store.records import BRAKE_KEY, Brake
 from tests.search.campaigns.decisions import STATES
@@ -161,10 +167,10 @@ class Side:
         world = self.world
         text = file_of(self.model.setting, self.names)
         file = CampaignText(name="campaign.toml", text=text)
-        request = campaign_plans.plan_request(file, world.plane.policy, now=world.now)
+        request = campaign_starts.plan_request(file, world.plane.policy, now=world.now)
         prepared = world.read(
-            lambda reader: campaign_plans.prepared_of(
-                reader, campaign_plans.plan_of(reader, request), file
+            lambda reader: campaign_starts.prepared_of(
+                reader, campaign_starts.plan_of(reader, request), file
             )
         )
         world.order(lambda work: campaigns.start(work, prepared), actor=OPERATORS[0])

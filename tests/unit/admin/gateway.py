@@ -11,7 +11,7 @@ from forewarn.campaigns.text import CampaignText
 from forewarn.clock import VirtualClock
 from forewarn.control.gateway import Health, start_prepared
 from forewarn.control.plane import Plane
-from forewarn.control.requests import fleet_changes
+from forewarn.control.requests import campaign_starts, fleet_changes
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Check, Who, Work
@@ -229,7 +229,7 @@ class LocalGateway:
         return text.read().count()
 
     async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
-        request = campaign_plans.plan_request(
+        request = campaign_starts.plan_request(
             text, Policy(), now=self.now(), hosts_max=hosts_max
         )
         plan = await self.read(lambda reader: campaign_plans.planned(reader, request))
@@ -279,13 +279,13 @@ class LocalGateway:
         once: Once | None = None,
         check: Check | None = None,
     ) -> Result:
-        plan = campaign_plans.plan_request(text, self.plane.policy, now=self.now())
-        request = campaign_plans.StartRequest(
+        plan = campaign_starts.plan_request(text, self.plane.policy, now=self.now())
+        request = campaign_starts.StartRequest(
             plan=plan, digest=digest, seen=self.plans.of(digest)
         )
         return await start_prepared(
             self,
-            lambda: self.read(lambda reader: campaign_plans.prepared(reader, request)),
+            lambda: self.read(lambda reader: campaign_starts.prepared(reader, request)),
             who=who,
             once=once,
             check=check,

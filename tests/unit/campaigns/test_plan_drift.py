@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.campaigns.plan_drift import PlanOutline, drift_between
-from forewarn.wording import campaigns as wording
+from forewarn.wording import drifts as wording
 
 SEEN = PlanOutline(
     digest="1c36",

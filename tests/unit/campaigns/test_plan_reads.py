@@ -12,9 +12,9 @@ import pytest
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.planner import Terms
 from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests.campaign_starts import PlanRequest, plan_of
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm, capacity_of
 from forewarn.instants import DAY, MINUTE
-from forewarn.reporting.campaign_plans import PlanRequest, plan_of
 from forewarn.store.connection import Connection, Parameters
 from forewarn.store.snapshot import reading
 from forewarn.store.sqlite import SqliteStore

@@ -85,8 +85,8 @@ def brake_of(world: World) -> Brake | None:
 def tallies(world: World) -> dict[str, int]:
     """Return the tallies of hosts and losses of the whole fleet, those above 0."""
     names = ("hosts", "lost hosts", "lost vms")
-    found = world.read(lambda reader: [reader.get(Tally, name) for name in names])
-    return {tally.name: tally.count for tally in found if tally is not None}
+    stored = world.read(lambda reader: [reader.get(Tally, name) for name in names])
+    return {tally.name: tally.count for tally in stored if tally is not None}
 
 
 def why_brake(reader: Reader) -> BrakeOn:

@@ -10,7 +10,7 @@ import pytest
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.requests import campaigns
+from forewarn.control.requests import campaign_starts, campaigns
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.control.requests.verbs import campaign_hosts as adding
 from forewarn.control.requests.verbs.changes import OrderOptions, maintain
@@ -36,10 +36,10 @@ def prepare(world: World, name: str, select: str = "all = true") -> Prepared:
     """Plan a campaign as the planning process does, from a snapshot of the store."""
     written = file_of(ONE_STAGE, name=name).replace("all = true", select)
     text = CampaignText(name="campaign.toml", text=written)
-    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    request = campaign_starts.plan_request(text, world.plane.policy, now=world.now)
     return world.read(
-        lambda reader: campaign_plans.prepared_of(
-            reader, campaign_plans.plan_of(reader, request), text
+        lambda reader: campaign_starts.prepared_of(
+            reader, campaign_starts.plan_of(reader, request), text
         )
     )
 
@@ -50,7 +50,7 @@ def held_in_plan(world: World, name: str, more: str = "") -> list[dict[str, Any]
         "all = true }", f"all = true }}{more}"
     )
     text = CampaignText(name="campaign.toml", text=written)
-    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    request = campaign_starts.plan_request(text, world.plane.policy, now=world.now)
     message = world.read(lambda reader: campaign_plans.planned(reader, request).text)
     return json.loads(message)["held"]
 

@@ -10,14 +10,13 @@ from forewarn.campaigns.record import HaltCause
 from forewarn.campaigns.text import CampaignText
 from forewarn.checks.board import Board
 from forewarn.checks.model import CheckResult, Outcome
-from forewarn.control.requests import campaign_changes, campaigns
+from forewarn.control.requests import campaign_changes, campaign_starts, campaigns
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import MINUTE
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action
-from forewarn.reporting import campaign_plans
 from forewarn.settings.amounts import amount_of
 from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import (
@@ -231,10 +230,10 @@ def test_lower_limit_of_the_service_lets_hosts_in_flight_continue() -> None:
 
 def digest(world: World, text: str) -> str:
     """Return the digest of a plan that is made now."""
-    request = campaign_plans.plan_request(
+    request = campaign_starts.plan_request(
         CampaignText(name="bios.toml", text=text), world.plane.policy, now=world.now
     )
-    return world.read(lambda reader: campaign_plans.plan_of(reader, request)).digest
+    return world.read(lambda reader: campaign_starts.plan_of(reader, request)).digest
 
 
 def test_digest_of_a_plan_depends_on_file_hosts_order_and_budgets() -> None:

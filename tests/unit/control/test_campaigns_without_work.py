@@ -7,6 +7,7 @@ import pytest
 
 from forewarn.campaigns.text import CampaignText
 from forewarn.cli.campaigns import show_campaign
+from forewarn.control.requests import campaign_starts
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.host_steps import NO_STEPS
@@ -28,7 +29,7 @@ def plan(
     world: World, more: str = ONE_STAGE, *, impact: str = "reboot"
 ) -> dict[str, Any]:
     text = CampaignText(name="c.toml", text=file_of(more, impact=impact))
-    request = campaign_plans.plan_request(
+    request = campaign_starts.plan_request(
         text,
         world.plane.policy,
         now=world.now,

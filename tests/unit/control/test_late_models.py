@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests import campaign_starts
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.reporting import campaign_plans
 from forewarn.store.memory import MemoryStore
@@ -26,7 +27,7 @@ def of(*models: str) -> World:
 
 def plan(world: World, more: str) -> dict[str, Any]:
     text = CampaignText(name="c.toml", text=file_of(more, impact="freeze"))
-    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    request = campaign_starts.plan_request(text, world.plane.policy, now=world.now)
     return json.loads(
         world.read(lambda reader: campaign_plans.planned(reader, request).text)
     )

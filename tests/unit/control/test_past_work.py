@@ -8,8 +8,10 @@ import pytest
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.text import CampaignText
 from forewarn.cli.campaign_plan import show
+from forewarn.control.requests import campaign_starts
+from forewarn.control.rules import past_work
 from forewarn.instants import MINUTE, SECOND
-from forewarn.reporting import campaign_plans, past_work
+from forewarn.reporting import campaign_plans
 from tests.support.campaigns import ONE_STAGE, campaign, file_of, start
 from tests.support.rollouts import world_of
 from tests.support.worlds import World
@@ -21,7 +23,7 @@ def plan(
     world: World, more: str = ONE_STAGE, *, impact: str = "reboot"
 ) -> dict[str, Any]:
     text = CampaignText(name="c.toml", text=file_of(more, impact=impact, name="next"))
-    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    request = campaign_starts.plan_request(text, world.plane.policy, now=world.now)
     return json.loads(
         world.read(lambda reader: campaign_plans.planned(reader, request).text)
     )

@@ -6,14 +6,13 @@ from dataclasses import replace
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.requests import campaigns, verbs
+from forewarn.control.requests import campaign_starts, campaigns, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.actors import operator
 from forewarn.protocol.notes import Cancelled
 from forewarn.protocol.operations import Action
-from forewarn.reporting import campaign_plans
 from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import ONE_STAGE, campaign, steer, waits_for
 from tests.support.rollouts import PLANNED, fleet, name_of
@@ -55,10 +54,10 @@ def begin(
         f"[campaign.budget]\nin_flight = {in_flight}\n{ONE_STAGE}{more}"
     )
     text = CampaignText(name="campaign.toml", text=written)
-    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    request = campaign_starts.plan_request(text, world.plane.policy, now=world.now)
     prepared = world.read(
-        lambda reader: campaign_plans.prepared_of(
-            reader, campaign_plans.plan_of(reader, request), text
+        lambda reader: campaign_starts.prepared_of(
+            reader, campaign_starts.plan_of(reader, request), text
         )
     )
     result = world.order(lambda work: campaigns.start(work, prepared), actor="alice")

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.ability_link import AGAIN_AFTER, HOSTS_PER_QUESTION
-from forewarn.control.requests import verbs
+from forewarn.control.requests import campaign_starts, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Who
 from forewarn.drivers.limited import Limited
@@ -318,7 +318,7 @@ def test_plan_of_a_campaign_leaves_out_hosts_that_cannot_be_cleared() -> None:
         Limited(action=Action.LIVE_MIGRATE, vm="c-2", able=Able.UNKNOWN),
     )
     text = CampaignText(name="bios.toml", text=CAMPAIGN)
-    request = campaign_plans.plan_request(
+    request = campaign_starts.plan_request(
         text, world.plane.policy, now=world.now, hosts_max=9
     )
     plan = json.loads(

@@ -7,7 +7,7 @@ import pytest
 
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.requests import choices, windows
+from forewarn.control.requests import campaign_starts, choices, windows
 from forewarn.control.transactions.work import Who
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.window_fields import window_of
@@ -89,7 +89,7 @@ def set_window(world: World, scope: str, *lines: str) -> None:
 
 def plan(world: World, written: str) -> dict[str, Any]:
     text = CampaignText(name="campaign.toml", text=written)
-    request = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    request = campaign_starts.plan_request(text, world.plane.policy, now=world.now)
     return json.loads(
         world.read(lambda reader: campaign_plans.planned(reader, request).text)
     )

@@ -18,11 +18,11 @@ from forewarn.campaigns.planner import Terms
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignFileError, CampaignText
 from forewarn.control.gateway import BusyError
+from forewarn.control.requests.campaign_starts import PlanRequest
 from forewarn.control.transactions.work import Who
 from forewarn.instants import MINUTE
 from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import RefusedError
-from forewarn.reporting.campaign_plans import PlanRequest
 from forewarn.service import limits, planning_process
 from forewarn.service.campaign_planning import serve
 from forewarn.service.campaign_plans import CampaignPlanningError
@@ -31,6 +31,7 @@ from forewarn.store.port import every
 from forewarn.store.records import AuditEntry
 from forewarn.store.snapshot import Source
 from forewarn.store.sqlite import SqliteStore
+from forewarn.wording import operators
 from tests.support.loops import in_loop
 from tests.unit.service.test_fleets import FLEET, running
 
@@ -439,4 +440,7 @@ async def test_start_of_an_outdated_plan_has_the_difference(tmp_path: Path) -> N
             await start(of(smaller), digest="1c36", who=ALICE)
     assert outdated.value.drift.gone == ("h2",)
     assert outdated.value.drift.has_other_file
+    sentence = operators.refusal(outdated.value)
+    assert "now, not " in sentence
+    assert ": the campaign file was changed; 1 host (h2) is gone" in sentence
     assert not isinstance(unknown.value, DriftedError)

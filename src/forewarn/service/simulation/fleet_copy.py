@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from forewarn.campaigns.durations import Sample
 from forewarn.campaigns.file import read_campaign
 from forewarn.campaigns.text import CampaignText
+from forewarn.control.rules import past_work
 from forewarn.fleet.model import (
     NO_USE,
     Host,
@@ -23,7 +24,6 @@ from forewarn.fleet.model import (
 from forewarn.fleet.room_tallies import tallied
 from forewarn.protocol.lifecycle import ViewState
 from forewarn.protocol.views import View
-from forewarn.reporting import past_work
 from forewarn.reporting.campaign_simulations import LeftOut
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore

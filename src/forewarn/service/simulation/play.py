@@ -23,7 +23,7 @@ from forewarn.campaigns.text import CampaignText
 from forewarn.clock import VirtualClock
 from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
-from forewarn.control.requests import approvals, campaigns
+from forewarn.control.requests import approvals, campaign_starts, campaigns
 from forewarn.control.rules import campaign_gate
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
@@ -34,7 +34,6 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.protocol.published import Publication
-from forewarn.reporting import campaign_plans
 from forewarn.reporting.campaign_simulations import (
     Played,
     notices_of,
@@ -133,14 +132,14 @@ class _Play:
         self._announced: dict[str, Micros] = {}
         self._approved: set[str] = set()
         self._approvals: list[tuple[Micros, str]] = []
-        planned = campaign_plans.plan_request(
+        planned = campaign_starts.plan_request(
             request.text,
             request.policy,
             now=request.now,
             host_steps=request.host_steps,
         )
         self._plan = store.read(
-            lambda reader: campaign_plans.plan_of(reader, planned, past=copied.past)
+            lambda reader: campaign_starts.plan_of(reader, planned, past=copied.past)
         )
         self._notices = notices_of(self._plan, request.assumed)
         has_windows = self._plan.campaign.windows or store.read(
@@ -229,7 +228,7 @@ class _Play:
 
     def _start(self) -> str:
         prepared = self._store.read(
-            lambda reader: campaign_plans.prepared_of(
+            lambda reader: campaign_starts.prepared_of(
                 reader, self._plan, self._request.text
             )
         )

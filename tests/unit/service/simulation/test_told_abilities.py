@@ -7,6 +7,7 @@ import pytest
 
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests import campaign_starts
 from forewarn.drivers.limited import Limited
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import MINUTE, SECOND, parse_instant
@@ -40,7 +41,7 @@ def text(impact: str, more: str = ONE_STAGE) -> CampaignText:
 
 
 def plan(world: World, text: CampaignText) -> Any:
-    request = campaign_plans.plan_request(
+    request = campaign_starts.plan_request(
         text,
         world.plane.policy,
         now=world.now,
