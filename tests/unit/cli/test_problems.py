@@ -13,8 +13,6 @@ from forewarn.cli.live_list import drawn
 from forewarn.cli.parser import build
 from forewarn.cli.problem_commands import command_for
 from forewarn.instants import parse_instant
-from forewarn.reporting.problem import ProblemKind
-from forewarn.verbs.problem_kinds import PROBLEM_KINDS
 from tests.unit.cli.conftest import Ended, Served
 from tests.unit.cli.test_blackouts import LINE
 
@@ -38,10 +36,6 @@ def problem(kind: str, name: str, **members: Any) -> dict[str, Any]:
         "campaign": None,
         **members,
     }
-
-
-def test_kinds_are_those_of_reports_in_their_order() -> None:
-    assert tuple(kind.value for kind in ProblemKind) == PROBLEM_KINDS
 
 
 def test_worst_problems_come_first_with_watch_and_stay_if_lines_run_out() -> None:
