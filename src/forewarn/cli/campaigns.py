@@ -241,9 +241,8 @@ def show_campaign(campaign: Json, eta: Json | None = None) -> None:
     _show_findings(campaign)
     if campaign["halted"]:
         halted = campaign["halted"]
-        output.sentence(
-            f"halted by {halted['by']} at {halted['at']}: {halted['message']}"
-        )
+        by = halted["by"] if halted["cause"] == "operator" else "itself"
+        output.sentence(f"halted by {by} at {halted['at']}: {halted['message']}")
     for pause in campaign["pauses"]:
         output.sentence(f"paused by {pause['by']} at {pause['at']}: {pause['reason']}")
     for window in campaign["windows"]:

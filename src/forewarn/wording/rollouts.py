@@ -326,14 +326,21 @@ def paused_by_checks(name: str, checks: Sequence[str], reason: str) -> str:
     )
 
 
+def halted_by(halt: Halt) -> str:
+    """Return who halted a campaign: an operator, or one of its own rules."""
+    is_ordered = halt.cause is HaltCause.OPERATOR
+    return f"halted by {halt.by.text if is_ordered else 'itself'}"
+
+
 def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
     """Return why a campaign needs an operator; `waits` is why it announces nothing."""
     name = campaign.name
     match kind:
         case TroubleKind.HALTED:
             assert campaign.halt is not None
-            by, why = campaign.halt.by.text, halt(campaign.halt)
-            return f"campaign {name} was halted by {by}: {why}"
+            return (
+                f"campaign {name} was {halted_by(campaign.halt)}: {halt(campaign.halt)}"
+            )
         case TroubleKind.FAILED_HOSTS if is_only_failed(campaign):
             return turn(stage_still_runs(campaign))
         case TroubleKind.FAILED_HOSTS:

@@ -124,7 +124,7 @@ def test_deferral_that_ends_for_one_vm_of_a_scope_is_still_one() -> None:
     assert (totals["deferrals"], totals["hosts_deferred"]) == (1, 2)
 
 
-def test_retried_host_keeps_the_deferral_in_the_report() -> None:
+def test_skipped_host_keeps_the_deferral_in_the_report() -> None:
     service = at_noon(1)
     start(service, ONE_AFTER_THE_OTHER)
     choose(service, "s0-0", service.now + 2 * HOUR)

@@ -74,7 +74,7 @@ def test_a_halt_is_a_problem_with_its_cause() -> None:
         ("campaign resume", "campaign abort"),
     )
     assert found.text == (
-        "campaign bios was halted by driver: host h0000 failed, and no stage but the "
+        "campaign bios was halted by itself: host h0000 failed, and no stage but the "
         "last one tolerates a failure"
     )
     assert found.hosts == ("h0000",)
