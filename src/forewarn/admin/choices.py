@@ -12,6 +12,8 @@ from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.orders import route_of
 from forewarn.control.redaction.tenant_places import END_OF_KEYS
+from forewarn.control.transactions.named import need
+from forewarn.fleet.model import Scope
 from forewarn.reporting.choices import choice_report, in_force
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -24,9 +26,10 @@ class ChoiceQuery(Paged):
     """Filter and paging parameters of the choices."""
 
     tenant: Name = Field(default="", description="Only choices of this tenant.")
+    scope: Name = Field(default="", description="Only choices about this scope.")
 
 
-@router.get("/tenant/deferrals", responses=documented(ChoicesPage, 400))
+@router.get("/tenant/deferrals", responses=documented(ChoicesPage, 400, 404))
 async def list_choices(
     query: Annotated[ChoiceQuery, Query()], gateway: Desk
 ) -> Response:
@@ -35,10 +38,14 @@ async def list_choices(
     now = gateway.now()
 
     def ask(reader: Reader) -> dict[str, Any]:
+        if query.scope:
+            need(reader, Scope, query.scope)
         choices = (
-            each
-            for each in every(reader, kinds.ALL_CHOICES)
-            if each.choice_id > query.after and query.tenant in {"", each.tenant}
+            choice
+            for choice in every(reader, kinds.ALL_CHOICES)
+            if choice.choice_id > query.after
+            and query.tenant in {"", choice.tenant}
+            and query.scope in {"", choice.scope}
         )
         page: list[dict[str, Any]] = []
         last = ""

@@ -9,7 +9,7 @@ from forewarn.cli.command_table import Call
 
 def show(call: Call) -> int:
     """Print what tenants have deferred or expedited."""
-    query = call.given("tenant")
+    query = call.given("tenant", "scope")
     deferrals = list(Client.of(call).every("tenant/deferrals", "deferrals", query))
     return output.shown(call, deferrals, _table)
 

@@ -161,3 +161,19 @@ def test_scope_is_not_expedited_as_a_whole(
     assert "--scope web --tenant shop`" in ended.err
     ended = forewarn("expedite", "db", "--reason", "drained", *tenant)
     assert "there is no VM 'db'" in ended.err
+
+
+@pytest.mark.usefixtures("service")
+def test_deferrals_of_a_scope_are_listed(
+    forewarn: Run, tenant: tuple[str, str]
+) -> None:
+    begins = ("--not-before", "+5h")
+    assert forewarn("maintain", "h1", "--impact", "reboot", *begins).status == 0
+    assert forewarn("defer", "web_0", "db", "--until", "+2d").status == 0
+    for scope, vm in (("web", "web_0"), ("db", None)):
+        document = json.loads(forewarn("deferrals", "--scope", scope, "--json").out)
+        assert [(row["scope"], row["vm"]) for row in document] == [(scope, vm)]
+    for scope, *options in (("nope",), ("db", *tenant)):
+        ended = forewarn("deferrals", "--scope", scope, *options)
+        assert (ended.status, ended.out) == (4, "")
+        assert f"there is no scope '{scope}'" in ended.err

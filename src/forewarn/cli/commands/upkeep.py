@@ -136,6 +136,7 @@ DEFERRALS = (
         run="forewarn.cli.choices:show",
         options=(
             Option(name="--tenant", metavar="TENANT", help="Only this tenant."),
+            Option(name="--scope", metavar="SCOPE", help="Only this scope."),
             *CLIENT,
         ),
         examples=("forewarn deferrals", "forewarn deferrals --tenant shop --json"),
