@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from forewarn.admin import attention_shapes as shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, Service, caller_of, v1_router
+from forewarn.admin.context import RouteGateway, Service, caller_of, v1_router
 from forewarn.admin.fleet_selection import FleetSelection
 from forewarn.admin.gateways import CheckGateway, ClusterGateway, WebhookGateway
 from forewarn.admin.lists import Filters, Paged, Selectors, check_names
@@ -104,7 +104,7 @@ async def surroundings(
 
 @router.get("/problems", responses=documented(shapes.ProblemPage, 400, 404))
 async def problems(
-    query: Annotated[ProblemQuery, Query()], gateway: Desk, request: Request
+    query: Annotated[ProblemQuery, Query()], gateway: RouteGateway, request: Request
 ) -> Response:
     """List the problems that need attention, the worst first, with the sums of all."""
     receivers = cast("WebhookGateway | None", request.app.state.receivers)
@@ -138,7 +138,7 @@ async def problems(
 @router.get("/waits", responses=documented(shapes.WaitPage, 400, 404))
 async def list_waits(
     query: Annotated[WaitQuery, Query()],
-    gateway: Desk,
+    gateway: RouteGateway,
     service: Service,
     request: Request,
 ) -> Response:
@@ -214,7 +214,7 @@ def _selected(
 @router.get("/capacity", responses=documented(shapes.CapacityPage, 400, 404))
 async def list_capacity(
     query: Annotated[CapacityQuery, Query()],
-    gateway: Desk,
+    gateway: RouteGateway,
     service: Service,
     request: Request,
 ) -> Response:
@@ -255,7 +255,7 @@ async def list_capacity(
 async def explain(
     name: str,
     query: Annotated[ExplainQuery, Query()],
-    gateway: Desk,
+    gateway: RouteGateway,
     request: Request,
 ) -> Response:
     """Explain the state of any object and why it waits; reasons with a remedy come

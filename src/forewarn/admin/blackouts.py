@@ -4,14 +4,14 @@ from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.blackout_shapes import WideBlackoutsShape
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.reporting.wide_blackouts import wide_blackouts_report
 
 router = v1_router(tags=["blackouts"])
 
 
 @router.get("/blackouts", responses=documented(WideBlackoutsShape))
-async def list_blackouts(gateway: Desk) -> Response:
+async def list_blackouts(gateway: RouteGateway) -> Response:
     """List the blackouts of the service, with the current or next time of each."""
     now = gateway.now()
     return answer(

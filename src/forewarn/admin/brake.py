@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from forewarn.admin import bodies
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.orders import Giving
 from forewarn.admin.shapes import shape
 from forewarn.reporting import reports
@@ -45,7 +45,7 @@ BrakeShape = shape(
 
 
 @router.get("/brake", responses=documented(BrakeShape))
-async def show_brake(gateway: Desk) -> Response:
+async def show_brake(gateway: RouteGateway) -> Response:
     """Show whether the brake is on, who put it on, and why."""
     return answer(await gateway.read(reports.brake_report))
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from forewarn.admin import limits, timeline_shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.campaign_memories import CampaignMemories
-from forewarn.admin.context import Actor, Desk, Service, v1_router
+from forewarn.admin.context import Actor, RouteGateway, Service, v1_router
 from forewarn.admin.history import check_order, instant_of
 from forewarn.admin.lists import Name
 from forewarn.admin.shared_reads import shared_answer
@@ -108,7 +108,7 @@ class RowQuery(Spanned):
 async def campaign_tree(
     name: str,
     query: Annotated[TreeQuery, Query()],
-    gateway: Desk,
+    gateway: RouteGateway,
     service: Service,
     request: Request,
 ) -> Response:
@@ -145,7 +145,7 @@ async def campaign_tree(
 async def campaign_outlook(
     name: str,
     query: Annotated[Spanned, Query()],
-    gateway: Desk,
+    gateway: RouteGateway,
     service: Service,
     actor: Actor,
     request: Request,
@@ -178,7 +178,7 @@ async def campaign_outlook(
 async def campaign_hosts(
     name: str,
     query: Annotated[RowQuery, Query()],
-    gateway: Desk,
+    gateway: RouteGateway,
     service: Service,
     request: Request,
 ) -> Response:
@@ -206,7 +206,7 @@ async def campaign_hosts(
     "/campaigns/{name}/hosts/{host}",
     responses=documented(timeline_shapes.CampaignHostShape, 404),
 )
-async def campaign_host(name: str, host: str, gateway: Desk) -> Response:
+async def campaign_host(name: str, host: str, gateway: RouteGateway) -> Response:
     """Return a host of a campaign with its VMs, its steps, and what the driver said."""
     now = gateway.now()
 

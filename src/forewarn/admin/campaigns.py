@@ -14,7 +14,7 @@ from forewarn.admin import (
     simulation_shapes,
 )
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.dry_run_shapes import DRY_RUN
 from forewarn.admin.lists import Ordered, Paged
 from forewarn.admin.orders import Giving, Key, said_in
@@ -54,7 +54,7 @@ class CampaignQuery(Ordered):
     responses=documented(campaign_shapes.CampaignPlanShape, 400, 409),
 )
 async def campaign_plan(
-    body: bodies.CampaignFile, gateway: Desk, key: Key = None
+    body: bodies.CampaignFile, gateway: RouteGateway, key: Key = None
 ) -> Response:
     """Return what a campaign file would do, without announcing or changing anything.
 
@@ -71,7 +71,7 @@ async def campaign_plan(
     responses=documented(simulation_shapes.CampaignSimulationShape, 400, 409),
 )
 async def campaign_simulate(
-    body: bodies.CampaignSimulation, gateway: Desk, key: Key = None
+    body: bodies.CampaignSimulation, gateway: RouteGateway, key: Key = None
 ) -> Response:
     """Play a campaign on a copy of the fleet and a virtual clock, and return what happens.
 
@@ -93,7 +93,8 @@ async def campaign_simulate(
     responses=documented(CampaignProgressShape, 404),
 )
 async def campaign_progress(
-    key: Annotated[str, Path(max_length=limits.KEY_CHARACTERS_MAX)], gateway: Desk
+    key: Annotated[str, Path(max_length=limits.KEY_CHARACTERS_MAX)],
+    gateway: RouteGateway,
 ) -> Response:
     """Return how far a plan or simulation has come, by its Idempotency-Key.
 
@@ -143,7 +144,7 @@ async def campaign_start(body: bodies.CampaignStart, giver: Giving) -> Response:
 
 @router.get("/campaigns", responses=documented(campaign_shapes.CampaignPage, 400))
 async def campaign_list(
-    query: Annotated[CampaignQuery, Query()], gateway: Desk
+    query: Annotated[CampaignQuery, Query()], gateway: RouteGateway
 ) -> Response:
     """List campaigns: the open ones, or with `all` the ended ones too.
 
@@ -179,7 +180,7 @@ async def campaign_list(
 @router.get(
     "/campaigns/{name}", responses=documented(campaign_shapes.CampaignShape, 404)
 )
-async def campaign_show(name: str, gateway: Desk) -> Response:
+async def campaign_show(name: str, gateway: RouteGateway) -> Response:
     """Return one campaign, by its ID, or by its name the open or newest one.
 
     `/v1/operations?rollout=` lists its operations.
@@ -198,7 +199,7 @@ async def campaign_show(name: str, gateway: Desk) -> Response:
     "/campaigns/{name}/file",
     responses=documented(campaign_shapes.CampaignFileShape, 404),
 )
-async def campaign_file(name: str, gateway: Desk) -> Response:
+async def campaign_file(name: str, gateway: RouteGateway) -> Response:
     """Return the file that a campaign was started with, such as to plan it again."""
 
     def file(reader: Reader) -> dict[str, object]:
@@ -212,7 +213,7 @@ async def campaign_file(name: str, gateway: Desk) -> Response:
     "/campaigns/{name}/sums",
     responses=documented(campaign_sums_shapes.CampaignSums, 404),
 )
-async def campaign_sums(name: str, gateway: Desk) -> Response:
+async def campaign_sums(name: str, gateway: RouteGateway) -> Response:
     """Return the sums of all attempts of a campaign, while it runs and later."""
     now = gateway.now()
 
@@ -231,7 +232,7 @@ async def campaign_sums(name: str, gateway: Desk) -> Response:
     "/campaigns/{name}/racks",
     responses=documented(campaign_shapes.CampaignRacks, 404),
 )
-async def campaign_racks(name: str, gateway: Desk) -> Response:
+async def campaign_racks(name: str, gateway: RouteGateway) -> Response:
     """Return the numbers of hosts of a campaign by stage and rack."""
     return answer(
         await gateway.read(
@@ -244,7 +245,7 @@ async def campaign_racks(name: str, gateway: Desk) -> Response:
     "/campaigns/{name}/skipped",
     responses=documented(campaign_shapes.CampaignSkips, 404),
 )
-async def campaign_skipped(name: str, gateway: Desk) -> Response:
+async def campaign_skipped(name: str, gateway: RouteGateway) -> Response:
     """Return the hosts that a campaign leaves out, with the reason of each."""
 
     def skipped(reader: Reader) -> dict[str, object]:
@@ -262,7 +263,7 @@ async def campaign_skipped(name: str, gateway: Desk) -> Response:
     responses=documented(campaign_shapes.CampaignReport, 400, 404),
 )
 async def campaign_attempts(
-    name: str, query: Annotated[Paged, Query()], gateway: Desk
+    name: str, query: Annotated[Paged, Query()], gateway: RouteGateway
 ) -> Response:
     """Return the result of each attempt on a host, while the campaign runs and later.
 

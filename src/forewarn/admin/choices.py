@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.choice_shapes import ChoicesPage, ChosenShape
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.orders import route_of
 from forewarn.control.redaction.tenant_places import END_OF_KEYS
@@ -31,7 +31,7 @@ class ChoiceQuery(Paged):
 
 @router.get("/tenant/deferrals", responses=documented(ChoicesPage, 400, 404))
 async def list_choices(
-    query: Annotated[ChoiceQuery, Query()], gateway: Desk
+    query: Annotated[ChoiceQuery, Query()], gateway: RouteGateway
 ) -> Response:
     """List what tenants have deferred or expedited in open rollouts."""
 

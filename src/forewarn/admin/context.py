@@ -95,6 +95,6 @@ async def actor_of(request: Request) -> protocol_actors.Actor:
     return caller_of(request).actor
 
 
-Desk = Annotated[CallerGateway, Depends(gateway_of)]
+RouteGateway = Annotated[CallerGateway, Depends(gateway_of)]
 Service = Annotated[OperatorGateway, Depends(service_gateway)]
 Actor = Annotated[protocol_actors.Actor, Depends(actor_of)]

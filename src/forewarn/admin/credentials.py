@@ -11,7 +11,7 @@ from starlette.responses import Response
 from forewarn import ids
 from forewarn.admin import bodies, selection, shapes
 from forewarn.admin.answers import SafeJsonResponse, answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.decisions import token_report
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.orders import Giving
@@ -33,7 +33,9 @@ class TokenQuery(Paged):
 
 
 @router.get("/tokens", responses=documented(shapes.TokenPage, 400, 404))
-async def list_tokens(query: Annotated[TokenQuery, Query()], gateway: Desk) -> Response:
+async def list_tokens(
+    query: Annotated[TokenQuery, Query()], gateway: RouteGateway
+) -> Response:
     """List the tokens of the store, expired ones too, without their secrets."""
     now = gateway.now()
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from forewarn.admin import bodies, fleet_shapes, limits
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.flat import FlatError, FlatObject
 from forewarn.admin.fleet_selection import FleetSelection
 from forewarn.admin.lists import Name, Selectors, checked
@@ -124,7 +124,9 @@ class FleetQuery(Selectors):
 
 
 @router.get("/fleet", responses=documented(fleet_shapes.FleetPage, 400, 404))
-async def fleet(query: Annotated[FleetQuery, Query()], gateway: Desk) -> Response:
+async def fleet(
+    query: Annotated[FleetQuery, Query()], gateway: RouteGateway
+) -> Response:
     """List the fleet: tenants, scopes with their enabled views, hosts, VMs.
 
     With a selector, a page can have fewer objects than `limit`, or none.
@@ -172,7 +174,7 @@ def _page(
         200: {"content": {FLEET_TYPE: {"schema": {"type": "string"}}}},
     },
 )
-async def fleet_export(gateway: Desk) -> Response:
+async def fleet_export(gateway: RouteGateway) -> Response:
     """Return the current fleet as the text of a fleet file."""
     text = await gateway.read(
         lambda reader: export.export_fleet(
@@ -189,7 +191,7 @@ async def fleet_export(gateway: Desk) -> Response:
     "/fleet/validate",
     responses=documented(fleet_shapes.FleetCount, 400),
 )
-async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
+async def fleet_validate(body: bodies.FleetText, gateway: RouteGateway) -> Response:
     """Check only the fleet file, without comparing or changing anything."""
     return answer(dict(await gateway.count_fleet(_text_of(body))))
 
@@ -198,7 +200,7 @@ async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
     "/fleet/plan",
     responses=documented(fleet_shapes.PlanShape, 400, 409),
 )
-async def fleet_plan(body: bodies.FleetText, gateway: Desk) -> Response:
+async def fleet_plan(body: bodies.FleetText, gateway: RouteGateway) -> Response:
     """Return the changes that a fleet file would make, without making them."""
     plan = await gateway.merge_fleet(_text_of(body), who=None)
     return answer(_plan_report(plan, applied=False))

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from forewarn.admin import shapes
 from forewarn.admin.answers import answer, content_of
-from forewarn.admin.context import Desk, caller_of
+from forewarn.admin.context import RouteGateway, caller_of
 from forewarn.control.gateway import Health
 
 router = APIRouter(tags=["health"])
@@ -21,14 +21,14 @@ _RESPONSES: dict[int | str, dict[str, object]] = {
 
 
 @router.get("/healthz", responses=_RESPONSES)
-async def healthz(gateway: Desk, request: Request) -> Response:
+async def healthz(gateway: RouteGateway, request: Request) -> Response:
     """Report whether the service is alive; with 503 it should be restarted."""
     health = await gateway.health()
     return _told(health, request, good=health.alive)
 
 
 @router.get("/readyz", responses=_RESPONSES)
-async def readyz(gateway: Desk, request: Request) -> Response:
+async def readyz(gateway: RouteGateway, request: Request) -> Response:
     """Report whether the service accepts requests."""
     health = await gateway.health()
     return _told(health, request, good=health.ready)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from forewarn.admin import history_shapes, limits, selection
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.lists import Filters, Name, Ordered, Paged, Selectors, check_places
 from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
@@ -82,7 +82,7 @@ class AvailabilityQuery(Selectors, Paged):
     "/availability", responses=documented(history_shapes.AvailabilityPage, 400, 404)
 )
 async def availability(
-    query: Annotated[AvailabilityQuery, Query()], gateway: Desk
+    query: Annotated[AvailabilityQuery, Query()], gateway: RouteGateway
 ) -> Response:
     """List the downtime of VMs in a period by cause, and the time without records.
 
@@ -221,7 +221,9 @@ class AccountQuery(Filters, Ordered):
 
 
 @router.get("/history", responses=documented(history_shapes.HistoryPage, 400, 404))
-async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Response:
+async def history(
+    query: Annotated[HistoryQuery, Query()], gateway: RouteGateway
+) -> Response:
     """List all changes with their actor, time and reason, the oldest first.
 
     With `newest`, the newest come first. The work for a page does not grow with the
@@ -282,7 +284,7 @@ def _report(entry: AuditEntry, lookups: Lookups, *, is_brief: bool) -> dict[str,
     "/history/operations", responses=documented(history_shapes.AccountPage, 400, 404)
 )
 async def accounts_of(
-    query: Annotated[AccountQuery, Query()], gateway: Desk
+    query: Annotated[AccountQuery, Query()], gateway: RouteGateway
 ) -> Response:
     """List the accounts of operations: planned and actual times, and approvals.
 
@@ -320,7 +322,7 @@ async def accounts_of(
 @router.get(
     "/history/operations/{name}", responses=documented(history_shapes.AccountShape, 404)
 )
-async def account_of(name: str, gateway: Desk) -> Response:
+async def account_of(name: str, gateway: RouteGateway) -> Response:
     """Return the account of one operation."""
     now = gateway.now()
     return answer(

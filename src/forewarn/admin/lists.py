@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from forewarn.admin import limits, selection, shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.selection import Wanted
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
@@ -173,7 +173,7 @@ class RolloutQuery(Selectors, _All):
 
 @router.get("/operations", responses=documented(shapes.OperationPage, 400, 404))
 async def operations(
-    query: Annotated[OperationQuery, Query()], gateway: Desk
+    query: Annotated[OperationQuery, Query()], gateway: RouteGateway
 ) -> Response:
     """List operations: the open ones, or with `all` the ended ones too."""
     now = gateway.now()
@@ -187,7 +187,7 @@ async def operations(
 
 
 @router.get("/operations/{name}", responses=documented(shapes.OperationShape, 404))
-async def operation(name: str, gateway: Desk) -> Response:
+async def operation(name: str, gateway: RouteGateway) -> Response:
     """Return one operation."""
     return answer(
         await gateway.read(
@@ -201,7 +201,7 @@ async def operation(name: str, gateway: Desk) -> Response:
 
 
 @router.get("/requests/{name}", responses=documented(shapes.RequestShape, 404))
-async def request(name: str, gateway: Desk) -> Response:
+async def request(name: str, gateway: RouteGateway) -> Response:
     """Return a rollout or another request, with its operations."""
     return answer(
         await gateway.read(
@@ -215,7 +215,9 @@ async def request(name: str, gateway: Desk) -> Response:
 
 
 @router.get("/rollouts", responses=documented(shapes.RolloutPage, 400, 404))
-async def rollouts(query: Annotated[RolloutQuery, Query()], gateway: Desk) -> Response:
+async def rollouts(
+    query: Annotated[RolloutQuery, Query()], gateway: RouteGateway
+) -> Response:
     """List rollouts, each with the number of its operations in each state.
 
     Without `all`, only rollouts with open operations are listed.
@@ -226,7 +228,7 @@ async def rollouts(query: Annotated[RolloutQuery, Query()], gateway: Desk) -> Re
 
 
 @router.get("/rollouts/{name}", responses=documented(shapes.RolloutShape, 404))
-async def rollout(name: str, gateway: Desk) -> Response:
+async def rollout(name: str, gateway: RouteGateway) -> Response:
     """Return one rollout; `/v1/operations?rollout=` lists its operations."""
     return answer(
         await gateway.read(
@@ -238,7 +240,9 @@ async def rollout(name: str, gateway: Desk) -> Response:
 
 
 @router.get("/events", responses=documented(shapes.EventPage, 400, 404))
-async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Response:
+async def events(
+    query: Annotated[EventQuery, Query()], gateway: RouteGateway
+) -> Response:
     """List events: the live ones, or with `all` the removed ones too."""
     return await _listed(
         "events",

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from forewarn.admin import limits
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, Service, v1_router
+from forewarn.admin.context import RouteGateway, Service, v1_router
 from forewarn.admin.shapes import list_of, shape
 from forewarn.admin.shared_reads import shared_answer
 from forewarn.reporting.fleet_overview import fleet_overview
@@ -96,7 +96,9 @@ class SearchQuery(BaseModel):
 
 
 @router.get("/fleet/overview", responses=documented(FleetOverviewShape))
-async def overview(gateway: Desk, service: Service, request: Request) -> Response:
+async def overview(
+    gateway: RouteGateway, service: Service, request: Request
+) -> Response:
     """Return the state of all hosts by cluster and rack.
 
     In a large fleet, callers share an answer that is at most some seconds old.
@@ -113,7 +115,9 @@ async def overview(gateway: Desk, service: Service, request: Request) -> Respons
 
 
 @router.get("/search", responses=documented(SearchShape, 400))
-async def search(query: Annotated[SearchQuery, Query()], gateway: Desk) -> Response:
+async def search(
+    query: Annotated[SearchQuery, Query()], gateway: RouteGateway
+) -> Response:
     """Find hosts, VMs, campaigns, operations, events, scopes and tenants.
 
     The work does not depend on the size of the fleet.

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.fleet_selection import FleetSelection
 from forewarn.admin.lists import Selectors, check_names
 from forewarn.admin.relay_hub import RelayHub, State
@@ -46,7 +46,7 @@ def router(hub: RelayHub) -> APIRouter:
 
     @routes.get("/relays", responses=documented(RelayList, 400, 404))
     async def list_relays(
-        query: Annotated[Selectors, Query()], gateway: Desk
+        query: Annotated[Selectors, Query()], gateway: RouteGateway
     ) -> Response:
         """List the relays of hosts with their connections, in order of the hosts."""
         now = gateway.now()

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.choice_shapes import UpcomingPage
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.transactions.named import need
@@ -35,7 +35,7 @@ class UpcomingQuery(Paged):
 
 @router.get("/tenant/upcoming", responses=documented(UpcomingPage, 400, 404))
 async def list_upcoming(
-    query: Annotated[UpcomingQuery, Query()], gateway: Desk
+    query: Annotated[UpcomingQuery, Query()], gateway: RouteGateway
 ) -> Response:
     """List the announced and planned work on the VMs of a tenant, and when it begins.
 

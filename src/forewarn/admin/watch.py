@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from forewarn.admin import error_responses, errors, limits
 from forewarn.admin.access import SESSION, TOPIC_DEMANDS, Caller, Demand, check
 from forewarn.admin.answers import ANY_ERROR
-from forewarn.admin.context import Desk, caller_of, v1_router
+from forewarn.admin.context import RouteGateway, caller_of, v1_router
 from forewarn.admin.hub import BEGINNING, Hub, message
 from forewarn.admin.hubs import Hubs
 from forewarn.admin.lists import Filters, checked
@@ -193,7 +193,7 @@ def check_campaigns(names: Sequence[str], wanted: Wanted) -> None:
 @router.get("/watch", response_class=Response, responses=_STREAM)
 async def watch(
     query: Annotated[WatchQuery, Query()],
-    gateway: Desk,
+    gateway: RouteGateway,
     request: Request,
     last_event_id: Annotated[
         str,

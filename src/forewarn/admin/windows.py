@@ -7,7 +7,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import RouteGateway, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.window_shapes import WindowsPage
 from forewarn.control.transactions.named import need
@@ -27,7 +27,7 @@ class WindowQuery(Paged):
 
 @router.get("/windows", responses=documented(WindowsPage, 400, 404))
 async def list_windows(
-    query: Annotated[WindowQuery, Query()], gateway: Desk
+    query: Annotated[WindowQuery, Query()], gateway: RouteGateway
 ) -> Response:
     """List the scopes with maintenance windows, and when they open.
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.bodies import Name, Order
-from forewarn.admin.context import Desk
+from forewarn.admin.context import RouteGateway
 from forewarn.admin.once import Responses, once_route
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError, NotFoundError, RefusedError
@@ -203,14 +203,14 @@ def choices_router(
         return answer(choices.report())
 
     @sim.post("/profile", responses=documented(ChoicesShape, 400, 409))
-    async def set_profile(body: ProfileChoice, gateway: Desk) -> Response:
+    async def set_profile(body: ProfileChoice, gateway: RouteGateway) -> Response:
         """Restart with another profile."""
         _ = gateway
         await choices.set_profile(body.profile)
         return answer(choices.report())
 
     @sim.post("/scenario", responses=documented(ChoicesShape, 400, 404, 409))
-    async def play(body: ScenarioChoice, gateway: Desk) -> Response:
+    async def play(body: ScenarioChoice, gateway: RouteGateway) -> Response:
         """Restart with the fleet of a scenario, and play it.
 
         It waits for a first request of a VM, as on the command line.
@@ -220,7 +220,7 @@ def choices_router(
         return answer(choices.report())
 
     @sim.post("/polls", responses=documented(PollShape, 400, 404))
-    async def poll(body: PollOrder, gateway: Desk) -> Response:
+    async def poll(body: PollOrder, gateway: RouteGateway) -> Response:
         """Ask for the document of a VM once, at its address."""
         _ = gateway
         status = await choices.poll(body.vm)

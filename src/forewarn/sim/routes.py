@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from forewarn.admin import shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Actor, Desk
+from forewarn.admin.context import Actor, RouteGateway
 from forewarn.admin.once import Responses, once_route
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Who
@@ -72,7 +72,7 @@ def router(simulator: Simulated) -> APIRouter:
     _journal(sim, simulator)
 
     @sim.post("/reset", responses=documented(bodies.VmsShape, 400))
-    async def reset(body: bodies.Reset, gateway: Desk) -> Response:
+    async def reset(body: bodies.Reset, gateway: RouteGateway) -> Response:
         """Restart with the initial fleet, addresses and faults. Nothing else is kept."""
         _ = body, gateway
         await simulator.reset()
@@ -121,7 +121,7 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         status_code=201,
         responses=documented(shapes.RequestShape, 400, 404, 409, status=201),
     )
-    async def stage_event(body: bodies.Event, gateway: Desk) -> Response:
+    async def stage_event(body: bodies.Event, gateway: RouteGateway) -> Response:
         """Publish an event, even if the rules of notice forbid it.
 
         It is approved, started and ended like any other event. VMs on several hosts or
@@ -145,7 +145,7 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         "/operations/{name}/move",
         responses=documented(shapes.OperationShape, 400, 404, 409),
     )
-    async def move(name: str, body: bodies.Move, gateway: Desk) -> Response:
+    async def move(name: str, body: bodies.Move, gateway: RouteGateway) -> Response:
         """Advance an operation to a state now, or as far as the guard allows.
 
         The ID of an event selects the operation behind it.
@@ -166,7 +166,7 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         return answer(_approvals(simulator.stage, ()))
 
     @sim.post("/approvals", responses=documented(bodies.ApprovalsShape, 400, 404))
-    async def hold(body: bodies.Approvals, gateway: Desk) -> Response:
+    async def hold(body: bodies.Approvals, gateway: RouteGateway) -> Response:
         """Withhold the approvals of VMs, or release them.
 
         A VM gets the usual answer and cannot see the difference. Nothing starts before
@@ -264,7 +264,7 @@ def _faults(sim: APIRouter, simulator: Simulated) -> None:
         return answer(_fault_list(simulator.stage))
 
     @sim.post("/faults", responses=documented(bodies.FaultsShape, 400, 404, 409))
-    async def set_faults(body: bodies.Faults, gateway: Desk) -> Response:
+    async def set_faults(body: bodies.Faults, gateway: RouteGateway) -> Response:
         """Add faults, after those that are set already."""
         await gateway.read(lambda reader: [_there(reader, vm) for vm in body.vms])
         stage = simulator.stage
@@ -302,7 +302,7 @@ def _fault_list(stage: SimServer) -> dict[str, Any]:
 def _journal(sim: APIRouter, simulator: Simulated) -> None:
     @sim.get("/journal", responses=documented(bodies.JournalShape, 400, 404))
     async def journal(
-        query: Annotated[bodies.JournalQuery, Query()], gateway: Desk
+        query: Annotated[bodies.JournalQuery, Query()], gateway: RouteGateway
     ) -> Response:
         """List the requests in the journal, the oldest first, with their answers."""
         journal_ = simulator.stage.journal
