@@ -243,7 +243,7 @@ class Keeper:
             lease_state, self._times, now
         ):
             return
-        # Others may read both as soon as the state is taken.
+        # Others may read both as soon as the lease is taken.
         asked_at = self._took = now
         taken = self._cluster.take(
             lease_state.seen, holder=self._key, url=self._url, seconds=self._times.lease
