@@ -198,7 +198,7 @@ def slurm(cluster: Real) -> Iterator[Real]:
 
 
 def test_drain_waits_for_jobs(slurm: Real) -> None:
-    job = slurm.job("sleep 2")
+    job = slurm.job("sleep 8")
     handler = slurm.handler()
     assert handler.check() == []
     message = handler.fails("prepare", 3.0)
