@@ -20,11 +20,6 @@ def command_for(problem: Json) -> str:
     return f"forewarn explain {name}" if name else ""
 
 
-def _restore(problem: Json) -> str:
-    """Return the command for what is down; a held operation waits for another host."""
-    return f"restore {problem['target']}" if problem["kind"] == "vm-down" else ""
-
-
 def _maintain(problem: Json) -> str:
     """Return the command that spreads the VMs of a host again."""
     return f"maintain {problem['target']} --impact live-migrate"
@@ -44,11 +39,11 @@ def _blackout(problem: Json) -> str:
 
 
 _COMMANDS: Mapping[str, Callable[[Json], str]] = {
-    "restore": _restore,
+    "restore": lambda problem: f"restore {problem['target']}",
     "maintain": _maintain,
     "brake off": lambda _: "brake off",
     "host open": lambda problem: f"host open {problem['target']}",
-    "relay list": lambda problem: f"relay list --host {problem['target']}",
+    "relay list": lambda problem: f"relay list --host {problem['hosts'][0]}",
     "blackout remove": _blackout,
     "visit retry": lambda problem: f"visit retry {problem['target']}",
     "campaign retry": _retry_in_campaign,

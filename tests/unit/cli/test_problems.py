@@ -69,10 +69,18 @@ def test_worst_problems_come_first_with_watch_and_stay_if_lines_run_out() -> Non
 
 COMMANDS: tuple[tuple[dict[str, Any], str], ...] = (
     (problem("vm-down", "h1", actions=["restore", "redeploy"]), "restore h1"),
-    # The host that is down is another one than that of the operation.
     (
-        problem("held", "h1", actions=["restore", "cancel"], operation="op-1"),
+        problem("held", "h1", actions=["explain", "cancel"], operation="op-1"),
         "explain op-1",
+    ),
+    (
+        problem("held", "h1", actions=["brake off", "cancel"], operation="op-1"),
+        "brake off",
+    ),
+    # The VM of the operation is on a host with a silent relay.
+    (
+        problem("held", "web_0", actions=["relay list", "cancel"], hosts=["h1"]),
+        "relay list --host h1",
     ),
     (
         problem("brake", "brake", actions=["brake off"], target=None),
