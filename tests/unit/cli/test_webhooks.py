@@ -14,7 +14,7 @@ def test_receivers_are_printed_as_a_table_or_json(
 ) -> None:
     head, row = forewarn("webhook", "list").out.splitlines()
     assert head.split()[:4] == ["WEBHOOK", "TENANT", "STATE", "PENDING"]
-    assert head.split()[4:6] == ["GIVEN", "UP"]
+    assert head.split()[4:6] == ["DROPPED", "LAST"]
     assert row.split() == ["ops", "-", "idle", "0", "0", "2030-01-01T00:00:00Z", "-"]
     assert json.loads(forewarn("webhook", "list", "--json").out) == [OPS]
 

@@ -256,7 +256,7 @@ class Work:
         is_approval = given is EventInput.APPROVE
         if is_approval:
             self.approved[event.event_id] = None
-        operation = self.operation(event.operation)
+        operation = need(self.tx, Operation, event.operation)
         self.note(
             AuditKind.EVENT_APPROVED
             if is_approval

@@ -109,8 +109,9 @@ async def _freeze(places: Places, order: Order) -> list[str]:
             return [f"{order.vm} was paused already, and stays paused"]
         await write_mark(monitor, order.mark)
         monitor.take_events()
-        await monitor.execute("stop")
         try:
+            # The guest can stand still before the answer to `stop` is there.
+            await monitor.execute("stop")
             began = await monitor.wait_for({"STOP"}, seconds=EVENT_SECONDS)
             # Nothing but the end of QEMU ends the wait early.
             await monitor.wait_for((), seconds=seconds)

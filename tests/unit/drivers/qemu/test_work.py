@@ -9,6 +9,7 @@ import socket
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -242,11 +243,21 @@ def test_qemu_that_ends_during_a_freeze_is_noticed_at_once(tmp_path: Path) -> No
     living.run(story())
 
 
-def test_guest_runs_again_if_the_freezing_program_is_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_guest_runs_again_if_the_freezing_program_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_answered: bool
+) -> None:
     living = Living(tmp_path, freeze=600.0)
 
     async def story() -> None:
         fake = await living.start()
+        send = fake.send
+
+        def send_others(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+            if is_answered or fake.commands[-1:] != ["stop"] or "return" not in message:
+                send(writer, message)
+
+        monkeypatch.setattr(fake, "send", send_others)
         frozen = asyncio.create_task(carry_out(living.places, order_of(Action.FREEZE)))
         await until(fake, "stop")
         frozen.cancel()
