@@ -46,10 +46,6 @@ class Table:
         """Return the record with this key, or None."""
         return self._records.get(key)
 
-    def every(self) -> list[Record]:
-        """Return all records, in no order."""
-        return list(self._records.values())
-
     def change(self, key: str, new: Record | None) -> None:
         """Replace the record with this key by `new`; None removes it."""
         old = self._records.get(key)

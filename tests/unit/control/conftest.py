@@ -4,13 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from forewarn.store import memory
+from forewarn.store import kinds, memory
 from forewarn.store.check import WRONG
 from forewarn.store.contents import Contents
+from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry, OutboxMessage
 
 TERM_MAX = 10**6
 """Tests that restart a service do not say in which term it is."""
+
+
+def written(reader: Reader) -> list[AuditEntry | OutboxMessage]:
+    """Return all entries of the history and all messages."""
+    return [*every(reader, kinds.ALL_AUDIT), *every(reader, kinds.ALL_OUTBOX)]
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +37,7 @@ def checked_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         violation
         for state in states
         if not state.is_closed
-        for kind in (AuditEntry, OutboxMessage)
-        for record in state.tables[kind].every()
-        if (violation := WRONG[kind](record, contents))
+        for record in state.read(written)
+        if (violation := WRONG[type(record)](record, contents))
     ]
     assert violations == []
