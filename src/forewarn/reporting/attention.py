@@ -206,7 +206,7 @@ class _Search:
             for shared in guard.shares(host, there):
                 yield Problem(
                     kind=ProblemKind.SHARED_HOST,
-                    name=f"{host}/{shared.scope}",
+                    name=f"{host}:{shared.scope}",
                     text=explained.shared_host(shared),
                     target=host,
                     tenants=tuple(filter(None, [self._tenant_of(shared.scope)])),

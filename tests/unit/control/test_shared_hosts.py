@@ -225,6 +225,8 @@ def test_problem_names_each_vm_of_the_scope_on_the_host(world: World) -> None:
     move(world, "web_0", "h2")
     [problem] = world.read(lambda reader: attention.problems(reader, now=world.now))
     assert problem.vms == ("web_0", "web_1", "web_2")
+    # The ID is one part of the path of `explain`.
+    assert attention.report(problem)["problem"] == "shared-host:h2:web"
 
 
 def test_vm_that_forewarn_moves_is_where_forewarn_placed_it(world: World) -> None:
