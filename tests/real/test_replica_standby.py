@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from forewarn.cluster.port import ReplicaRow, StandbyState
+from forewarn.cluster.port import LeaseRow, ReplicaRow, StandbyState
 from forewarn.fleet.model import Host
 from forewarn.service.cluster.postgres import PostgresBackend
 from forewarn.store.port import LostError, StoreError
@@ -68,11 +68,8 @@ def test_each_state_of_the_standby_is_shown(servers: tuple[Server, Server]) -> N
     cluster.close()
 
 
-def test_renewal_counts_only_when_the_standby_has_it(
-    servers: tuple[Server, Server],
-) -> None:
-    """After its promotion, the standby would let another replica take the lease sooner."""
-    server, standby = servers
+def led(server: Server, standby: Server) -> tuple[PostgresCluster, LeaseRow]:
+    """Let the standby be synchronous, and take the lease; return its row."""
     url = url_of([server])
     PostgresBackend(url).prepare().close()
     standby.follow(server)
@@ -86,6 +83,15 @@ def test_renewal_counts_only_when_the_standby_has_it(
     )
     row = cluster.take(cluster.lease(), holder="a", url="")
     assert row is not None
+    return cluster, row
+
+
+def test_renewal_counts_only_when_the_standby_has_it(
+    servers: tuple[Server, Server],
+) -> None:
+    """After its promotion, the standby would let another replica take the lease sooner."""
+    server, standby = servers
+    cluster, row = led(server, standby)
     waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
     standby.stop()
     writes: tuple[Callable[[], object], ...] = (
@@ -115,20 +121,8 @@ def test_no_commit_counts_before_the_standby_has_it(
 ) -> None:
     """An administrator ends the wait for the standby at this server only."""
     server, standby = servers
-    url = url_of([server])
-    PostgresBackend(url).prepare().close()
-    standby.follow(server)
-    standby.start()
-    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-    server.run("SELECT pg_reload_conf()")
-    cluster = PostgresCluster(url)
-    eventually(
-        lambda: cluster.condition().standby,
-        lambda state: state is StandbyState.STREAMING,
-    )
-    row = cluster.take(cluster.lease(), holder="a", url="")
-    assert row is not None
-    store = PostgresStore(url, term=row.term)
+    cluster, row = led(server, standby)
+    store = PostgresStore(url_of([server]), term=row.term)
     waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
     def waits() -> bool:

@@ -99,6 +99,11 @@ class Halt:
     of: int = 0
     """Hosts that they were counted in, or VMs that could be down."""
 
+    @property
+    def is_ordered(self) -> bool:
+        """Return whether an operator halted the campaign, and not one of its rules."""
+        return self.cause is HaltCause.OPERATOR
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:

@@ -13,7 +13,7 @@ from forewarn.cli.upcoming import upcoming_line
 from forewarn.cli.watching import watch
 from forewarn.fleet.resources import format_size
 from forewarn.texts import count
-from forewarn.verbs.problem_kinds import PROBLEM_KINDS
+from forewarn.verbs.problem_kinds import PROBLEM_RANKS
 
 _HELD_COLUMNS = ("HELD BY", "KIND", "HOSTS", "UNTIL", "REASON", "TENANT")
 _HELD_ESSENTIAL = 4
@@ -126,11 +126,9 @@ def _urgency(problem: Json) -> tuple[int, str]:
     """Return the sort key of a report: the worst kind first, then the oldest."""
     kind = problem["kind"]
     # A newer service can have more kinds.
-    rank = _RANKS.get(kind, len(_RANKS))
+    rank = PROBLEM_RANKS.get(kind, len(PROBLEM_RANKS))
     return rank, problem["since"] or ""
 
-
-_RANKS = {kind: rank for rank, kind in enumerate(PROBLEM_KINDS)}
 
 PROBLEMS = Listing(
     path="problems",

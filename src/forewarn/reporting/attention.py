@@ -141,7 +141,7 @@ def problems(
 def report(problem: Problem) -> Json:
     """Return a problem as JSON."""
     return {
-        "problem": f"{problem.kind.value}:{problem.name}",
+        "problem": problem.problem_id,
         "kind": problem.kind.value,
         "since": instant_or_none(problem.since),
         "text": problem.text,

@@ -27,8 +27,7 @@ def explain(
     """Return a problem with the reasons of its operation; None: it is not open."""
     reader = tenant_reader.remembered(reader)
     for problem in attention.problems(reader, around, now=now):
-        report = attention.report(problem)
-        if report["problem"] != name:
+        if problem.problem_id != name:
             continue
         named = tenant_reader.real_id(reader, problem.operation)
         operation = reader.get(Operation, named) if named else None

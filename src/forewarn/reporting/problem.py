@@ -7,10 +7,7 @@ from typing import Any
 
 from forewarn.drivers.port import Sighting
 from forewarn.instants import Micros, format_instant, sortable
-from forewarn.verbs.problem_kinds import ProblemKind
-
-_RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
-
+from forewarn.verbs.problem_kinds import PROBLEM_RANKS, ProblemKind
 
 SIGHTED_MAX = 20
 """Maximum VMs of a problem that are shown with what was seen of them."""
@@ -50,9 +47,16 @@ class Problem:
     only for operators."""
 
     @property
+    def problem_id(self) -> str:
+        """Return the ID, which stays the same while the problem lasts."""
+        return f"{self.kind.value}:{self.name}"
+
+    @property
     def key(self) -> str:
         """Return the sort key: the worst kind first, then the oldest."""
-        return f"{_RANKS[self.kind]:02d}.{sortable(self.since)}.{self.name}"
+        return (
+            f"{PROBLEM_RANKS[self.kind.value]:02d}.{sortable(self.since)}.{self.name}"
+        )
 
 
 def sighted(problem: Problem, seen: Iterable[Sighting]) -> Problem:

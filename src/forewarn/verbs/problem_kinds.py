@@ -37,3 +37,6 @@ class ProblemKind(enum.Enum):
 
 PROBLEM_KINDS = tuple(kind.value for kind in ProblemKind)
 """The values of `--kind`, in the order of lists."""
+
+PROBLEM_RANKS = {value: rank for rank, value in enumerate(PROBLEM_KINDS)}
+"""The place of each value in that order."""

@@ -328,8 +328,7 @@ def paused_by_checks(name: str, checks: Sequence[str], reason: str) -> str:
 
 def halted_by(halt: Halt) -> str:
     """Return who halted a campaign: an operator, or one of its own rules."""
-    is_ordered = halt.cause is HaltCause.OPERATOR
-    return f"halted by {halt.by.text if is_ordered else 'itself'}"
+    return f"halted by {halt.by.text if halt.is_ordered else 'itself'}"
 
 
 def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
@@ -441,9 +440,8 @@ def entry(kind: AuditKind, facts: Facts) -> str:
         case AuditKind.CAMPAIGN_HALTED if facts.halt is not None:
             withdrawn = f"the approval of stage {facts.stage} is withdrawn"
             # The reason of an operator is that of the whole entry.
-            is_ordered = facts.halt.cause is HaltCause.OPERATOR
             parts = (
-                "" if is_ordered else halt(facts.halt),
+                "" if facts.halt.is_ordered else halt(facts.halt),
                 withdrawn if facts.stage else "",
             )
             return "; ".join(filter(None, parts))
